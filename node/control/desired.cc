@@ -30,25 +30,36 @@ Result<void> check_servable(const World& world, const std::vector<plan::Service>
   return {};
 }
 
-Result<void> check_tokens(const forms::ServicesFile& file) {
-  for (const plan::Service& one : file.services) {
-    if (!plan::adds_up(one)) continue;
-    const std::string at = fmt::format("services:{}", one.line);
-    if (file.survive > 0)
-      return bad_input(at, fmt::format("service '{}' {}, which is not planned with the loss of a "
-                                       "GPU (survive)",
-                                       one.name, one.tokens ? "is of kind llm" : "has 'models'"));
-    if (one.tokens && std::holds_alternative<plan::TokenTrace>(one.tokens->lengths))
-      return bad_input(at, fmt::format("service '{}': lengths of a trace, which an agent does not "
-                                       "read; say their mean and cv",
-                                       one.name));
-  }
+Result<void> check_survive(const forms::ServicesFile& file) {
+  for (const plan::Service& one : file.services)
+    if (file.survive > 0 && one.models)
+      return bad_input(fmt::format("services:{}", one.line),
+                       fmt::format("service '{}' has 'models', which is not planned with the loss "
+                                   "of a GPU (survive)",
+                                   one.name));
   return {};
 }
 
 }  // namespace
 
-Result<forms::ServicesFile> wanted_services(const std::string& text) {
+Result<void> take_lengths(std::vector<plan::Service>& services, const decide::TokenTraces& known) {
+  for (plan::Service& one : services) {
+    auto* const trace = one.tokens ? std::get_if<plan::TokenTrace>(&one.tokens->lengths) : nullptr;
+    if (trace == nullptr) continue;
+    const auto found = known.find(trace->file);
+    if (found == known.end())
+      return bad_input(fmt::format("services:{}", trace->line),
+                       fmt::format("service '{}': this agent does not have the trace '{}': it has "
+                                   "those that its services file (--services) named when it began; "
+                                   "say the lengths' mean and cv, or start it again",
+                                   one.name, trace->file));
+    trace->requests = found->second;
+  }
+  return {};
+}
+
+Result<forms::ServicesFile> wanted_services(const std::string& text,
+                                            const decide::TokenTraces& known) {
   auto parsed = forms::parse_services_file("services", text);
   if (!parsed) return parsed;
   for (const plan::Service& one : parsed->services) {
@@ -59,7 +70,8 @@ Result<forms::ServicesFile> wanted_services(const std::string& text) {
                                  "it is like by 'arrivals', such as {{cv: 2}}",
                                  one.name));
   }
-  if (auto fine = check_tokens(*parsed); !fine) return failed(fine.error());
+  if (auto fine = check_survive(*parsed); !fine) return failed(fine.error());
+  if (auto taken = take_lengths(parsed->services, known); !taken) return failed(taken.error());
   return parsed;
 }
 
@@ -71,7 +83,7 @@ Desired::Desired(const World& world, DesiredKept& kept, Report& report)
 
 bool Desired::hear_file(const std::optional<std::string>& text) {
   if (!text || *text == kept_.services_file) return false;
-  const auto parsed = wanted_services(*text);
+  const auto parsed = wanted_services(*text, world_.token_traces);
   if (!parsed) {
     report_.tell(NoticeKind::other, "services_file", "",
                  "the services file is not taken: " + to_string(parsed.error()));
@@ -95,7 +107,7 @@ Reply Desired::set_none(const std::string& user) {
 
 Reply Desired::set(const SetServices& request, const std::string& user) {
   if (request.none) return set_none(user);
-  const auto parsed = wanted_services(request.text);
+  const auto parsed = wanted_services(request.text, world_.token_traces);
   if (!parsed) return failed(parsed.error());
   if (auto fine = check_servable(world_, parsed->services); !fine) return failed(fine.error());
   kept_.services = request.text;
@@ -121,7 +133,7 @@ void Desired::load() {
   now_.key = fmt::format("{:016x}", text_hash(kept_.services));
   now_.who = kept_.services_by == "file" ? "their file" : kept_.services_by;
   if (kept_.services.empty()) return;
-  auto parsed = wanted_services(kept_.services);
+  auto parsed = wanted_services(kept_.services, world_.token_traces);
   if (!parsed) return;
   now_.services = std::move(parsed->services);
   std::ranges::sort(now_.services, {}, &plan::Service::name);

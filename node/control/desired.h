@@ -12,8 +12,12 @@
 
 namespace partita::control {
 
-// A services file that an agent can follow: traces are files of their own, which it has not.
-Result<forms::ServicesFile> wanted_services(const std::string& text);
+// A services file that an agent can follow: of the traces that it names it has those of lengths
+// that were read when it began, and none of arrivals.
+Result<forms::ServicesFile> wanted_services(const std::string& text,
+                                            const decide::TokenTraces& known = {});
+// Services with the lengths of the traces that they name; bad_input where one is not known.
+Result<void> take_lengths(std::vector<plan::Service>& services, const decide::TokenTraces& known);
 
 // Of the services file that is wanted now.
 struct DesiredNow {

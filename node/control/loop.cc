@@ -492,7 +492,8 @@ Reply Loop::Work::send(const SetPlan& plan, const std::string& user) {
 Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
   const bool sent = is_plan(text);
   if (!sent)
-    if (const auto parsed = wanted_services(text); !parsed) return failed(parsed.error());
+    if (const auto parsed = wanted_services(text, world_.token_traces); !parsed)
+      return failed(parsed.error());
   if (!node_.known) return failed({ErrorCode::environment, "the node cannot be read now", ""});
   AgentMemory memory = memory_;
   if (!sent) memory.services = text;

@@ -10,6 +10,7 @@
 #include "act/lent.h"
 #include "base/check.h"
 #include "control/own_rates.h"
+#include "decide/keeping.h"
 #include "decide/pipelines.h"
 #include "forms/pipeline_form.h"
 #include "hw/layout.h"
@@ -91,16 +92,23 @@ class Attempts {
         problem_of(world_, use_, {key.services, key.survive, {}}, key.relaxed);
     if (key.endless)
       for (plan::FleetEntry& entry : problem.fleet) entry.count.reset();
-    auto made = decide::make_plan_beside(problem, question.current, question.max_moves, ask_.lent,
-                                         {.node_budget = world_.settings.node_budget,
-                                          .planners_pools = &memo_.planners_pools,
-                                          .judges_pools = &memo_.judges_pools});
+    const decide::PlanOptions options{.node_budget = world_.settings.node_budget,
+                                      .planners_pools = &memo_.planners_pools,
+                                      .judges_pools = &memo_.judges_pools};
+    // Who plans from what runs does not plan for a lost GPU: that is from nothing, put in place.
+    auto made = key.survive > 0
+                    ? decide::make_new_beside(problem, question.current, ask_.lent, options)
+                    : decide::make_plan_beside(problem, question.current, question.max_moves,
+                                               ask_.lent, options);
     PlanAnswer answer;
     if (!made) {
       answer.why = to_string(made.error());
       if (decide::is_refused_by_judge(made.error())) memo_.count("planner", false);
     } else if (!made->made.plan) {
       if (!made->made.refusals.empty()) answer.why = to_string(made->made.refusals.front());
+    } else if (const int moves = made->changes.moved + made->changes.created;
+               question.max_moves && moves > *question.max_moves) {
+      answer.why = fmt::format("it would take {} moves", moves);
     } else {
       answer = {std::move(made->made.plan), made->changes, {}};
       if (!key.endless) memo_.verdicts.keep({key, **answer.plan}, *answer.plan);

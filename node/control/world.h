@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "control/settings.h"
+#include "decide/traces.h"
 #include "hw/catalogue.h"
 #include "plan/power.h"
 #include "plan/serving.h"
@@ -24,6 +25,7 @@ struct World {
   // For policy.power.clocks: slo, by GPU model; units are compute slices.
   std::vector<plan::ResponseTable> power_tables = {};
   plan::Tariff tariff = {};  // of energy, by the hour; empty: not known
+  decide::TokenTraces token_traces = {};  // that services files may name
 
   // Null: its GPUs are not used.
   const plan::FleetEntry* entry_of(const std::string& model) const {

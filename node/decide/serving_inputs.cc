@@ -300,25 +300,20 @@ Result<void> check_pipelines(const plan::ServingProblem& problem, const std::str
   return {};
 }
 
-// What is not planned with language models, and sets of models, yet.
+// What is not planned with language models, and with sets of models.
 Result<void> check_tokens(const plan::ServingProblem& problem, const std::string& file) {
   for (const plan::Service& service : problem.services) {
     if (!plan::adds_up(service)) continue;
     const char* const what = problem.rule.kind != plan::SloRule::Kind::pooled
                                  ? "another rule than pooled"
+                             : service.tokens                     ? nullptr
                              : problem.survive > 0                ? "the loss of a GPU (survive)"
                              : problem.goal == plan::Goal::energy ? "--objective energy"
                                                                   : nullptr;
-    // Points of language models do not say what a GPU draws while prompts are computed, and while
-    // it decodes, which waits for memory: one number for a busy GPU would put them in wrong order.
-    const bool watts = service.tokens && problem.goal == plan::Goal::energy;
     if (what)
       return bad_input(fmt::format("{}:{}", file, service.line),
-                       fmt::format("service '{}' {}, which is not planned with {}{}", service.name,
-                                   service.tokens ? "is of kind llm" : "has 'models'", what,
-                                   watts ? ": points of language models say no watts, neither of "
-                                           "prompts nor of decoding"
-                                         : ""));
+                       fmt::format("service '{}' {}, which is not planned with {}", service.name,
+                                   service.tokens ? "is of kind llm" : "has 'models'", what));
   }
   return {};
 }

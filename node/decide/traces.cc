@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "decide/input.h"
+#include "forms/serving_forms.h"
 #include "forms/traffic_forms.h"
 #include "llm/engine/workload.h"
 
@@ -107,6 +108,22 @@ Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& 
     add_mean(service, services);
   }
   return services;
+}
+
+Result<TokenTraces> token_traces(Files& files, const std::string& services_file,
+                                 const std::string& text) {
+  auto parsed = forms::parse_services_file(services_file, text, files_beside(files, services_file));
+  if (!parsed) return failed(parsed.error());
+  LengthShelf lengths(files);
+  TokenTraces traces;
+  for (plan::Service& service : parsed->services) {
+    auto* const tokens =
+        service.tokens ? std::get_if<plan::TokenTrace>(&service.tokens->lengths) : nullptr;
+    if (tokens == nullptr) continue;
+    if (auto loaded = lengths.load(services_file, *tokens); !loaded) return failed(loaded.error());
+    traces.emplace(tokens->file, tokens->requests);
+  }
+  return traces;
 }
 
 }  // namespace partita::decide

@@ -1,6 +1,8 @@
 // The traces that services declare, from the files that they name.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,5 +17,12 @@ namespace partita::decide {
 // empty where a flag names the trace.
 Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& services_file,
                                                std::vector<plan::Service> services);
+
+// Lengths of requests, by the name that a services file gives the trace.
+using TokenTraces = std::map<std::string, std::shared_ptr<const std::vector<plan::TracedRequest>>>;
+
+// The traces of lengths that a services file of this text names.
+Result<TokenTraces> token_traces(Files& files, const std::string& services_file,
+                                 const std::string& text);
 
 }  // namespace partita::decide

@@ -127,7 +127,10 @@ void thin(plan::Traffic& traffic) {
 
 std::vector<Service> in_buckets(Fields& fields, Service service, const FileText& files) {
   if (!fields.has("lengths") && !fields.has("buckets")) return {std::move(service)};
-  if (service.tokens) fields.refuse("buckets", "'buckets' are not for services of kind llm");
+  if (const char* const key = fields.has("lengths") ? "lengths" : "buckets"; service.tokens)
+    fields.refuse(key, fmt::format("'{}' is not for services of kind llm, whose 'tokens' say how "
+                                   "long requests are",
+                                   key));
   const LengthWeights lengths = read_lengths(fields, files);
   if (fields.error()) return {};
   const std::vector<Length> buckets = read_buckets(fields, lengths);

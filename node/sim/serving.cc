@@ -320,6 +320,7 @@ TokenRun token_run(const Entry& entry, const ServingOptions& options) {
   return {.arrivals = arrivals_of(*entry.service, options, entry.trace),
           .warmup = to_nanos(options.warmup.value, kNanosPerSecond),
           .end = to_nanos(options.duration.value, kNanosPerSecond),
+          .shed = options.shed,
           .rng = component_rng(options.seed, entry.service->name).split(2)};
 }
 

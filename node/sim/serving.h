@@ -43,7 +43,7 @@ struct ServingOptions {
   std::optional<plan::Dispatch> dispatch;  // absent: the one that the plan is made for
   Millis mean_lateness{0};                 // of the server's timers
   // What the gateway would refuse is refused: where one queue serves all instances (pooled) and
-  // batches are paced; the other servers have no admission.
+  // batches are paced, and of language models by TTFT; the other servers have no admission.
   bool shed = true;
   std::uint64_t seed = 1;
 };

@@ -70,6 +70,21 @@ ServiceReport report_of(const plan::Service& service, Seen seen, double seconds)
 
 }  // namespace
 
+namespace {
+
+// As the gateway has it: by the promised TTFT, which it refuses by, and by its patience.
+llm::Door door_of(const plan::Service& service, const profile::TokenEngine& engine) {
+  constexpr Millis kPatience{10'000}, kPatienceOfNone{60'000};
+  const Millis ttft = service.tokens->ttft;
+  return {.ttft = ttft,
+          .wait = ttft.value > 0 ? std::max(kPatience, 2 * ttft) : kPatienceOfNone,
+          .request_ms = engine.request_ms,
+          .request_token_ms = engine.request_token_ms,
+          .mean_out = plan::mean_of(*service.tokens).out};
+}
+
+}  // namespace
+
 TokenOutcome play_tokens(const plan::Service& service, const std::vector<TokenReplica>& replicas,
                          TokenRun run) {
   CHECK(service.tokens);
@@ -93,13 +108,15 @@ TokenOutcome play_tokens(const plan::Service& service, const std::vector<TokenRe
   const Millis warm{static_cast<double>(run.warmup) / kNanosPerMs};
   EventLog log;
   for (std::size_t r = 0; r < replicas.size(); ++r) {
-    const auto played = llm::simulate_group(replicas[r].engine, requests[r]);
+    const profile::TokenEngine& engine = replicas[r].engine;
+    const llm::Door door = run.shed ? door_of(service, engine) : llm::Door{};
+    const auto played = llm::simulate_group(engine, requests[r], door);
     CHECK(played.has_value());
     outcome.events += played->steps;
     log.absorb(static_cast<std::uint64_t>(played->end.value * kNanosPerMs));
     for (std::size_t i = 0; i < requests[r].size(); ++i)
       if (requests[r][i].arrival >= warm)
-        look(service, replicas[r].engine, requests[r][i], played->requests[i], seen);
+        look(service, engine, requests[r][i], played->requests[i], seen);
   }
   outcome.log_hash = log.hash();
   const double seconds = static_cast<double>(run.end - run.warmup) / kNanosPerMs / kMsPerSecond;

@@ -18,6 +18,7 @@ struct TokenReplica {
 struct TokenRun {
   plan::ArrivalSource arrivals;
   plan::Nanos warmup = 0, end = 0;
+  bool shed = true;  // what the gateway would refuse, by TTFT, is refused, and who waits long goes
   Rng rng{1};
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace partita::verify {
@@ -23,28 +25,69 @@ bool nodes_hold(std::vector<int> sizes, const plan::FleetEntry& entry) {
   });
 }
 
+std::vector<const plan::PlannedGpu*> in_order(const plan::ServingPlan& plan,
+                                              const std::string& model) {
+  std::vector<const plan::PlannedGpu*> gpus;
+  for (const plan::PlannedGpu& gpu : plan.gpus)
+    if (gpu.model == model) gpus.push_back(&gpu);
+  std::ranges::stable_sort(gpus, {}, &plan::PlannedGpu::index);
+  return gpus;
+}
+
+// Null: no instance of a group.
+const plan::PlannedInstance* grouped_on(const plan::PlannedGpu& gpu) {
+  const auto grouped =
+      std::ranges::find_if(gpu.instances, [](const auto& one) { return one.group != 1; });
+  return grouped == gpu.instances.end() ? nullptr : &*grouped;
+}
+
+// Of the group that begins there: GPUs alike that follow one another, as many as it says at most.
+std::size_t end_of_group(const std::vector<const plan::PlannedGpu*>& gpus, std::size_t begin) {
+  const plan::PlannedInstance& grouped = *grouped_on(*gpus[begin]);
+  const auto size = static_cast<std::size_t>(std::max(1, grouped.group));
+  std::size_t end = begin;
+  while (end < std::min(gpus.size(), begin + size) && gpus[end]->instances.size() == 1 &&
+         gpus[end]->instances.front() == grouped)
+    ++end;
+  return end;
+}
+
 }  // namespace
+
+std::vector<std::vector<std::size_t>> lost_with(const plan::ServingPlan& plan) {
+  std::vector<std::vector<std::size_t>> lost(plan.gpus.size());
+  std::set<std::string> models;
+  for (std::size_t g = 0; g < lost.size(); ++g) {
+    lost[g] = {g};
+    models.insert(plan.gpus[g].model);
+  }
+  for (const std::string& model : models) {
+    const std::vector<const plan::PlannedGpu*> gpus = in_order(plan, model);
+    for (std::size_t begin = 0, end = 0; begin < gpus.size(); begin = end) {
+      end = begin + 1;
+      if (grouped_on(*gpus[begin]) != nullptr) end = std::max(end, end_of_group(gpus, begin));
+      std::vector<std::size_t> all;
+      for (std::size_t g = begin; g < end; ++g)
+        all.push_back(static_cast<std::size_t>(gpus[g] - plan.gpus.data()));
+      for (const std::size_t g : all) lost[g] = all;
+    }
+  }
+  return lost;
+}
 
 void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, bool only_model,
                   Findings& findings) {
-  std::vector<const plan::PlannedGpu*> gpus;
-  for (const plan::PlannedGpu& gpu : plan.gpus)
-    if (gpu.model == entry.gpu.name) gpus.push_back(&gpu);
-  std::ranges::stable_sort(gpus, {}, &plan::PlannedGpu::index);
+  const std::vector<const plan::PlannedGpu*> gpus = in_order(plan, entry.gpu.name);
   // Where GPUs are of several models their numbers say nothing about nodes.
   const auto node = [&](std::size_t g) {
     return only_model ? gpus[g]->index / entry.node_gpus : 0;
   };
   std::vector<int> sizes;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
-    const auto grouped =
-        std::ranges::find_if(gpus[g]->instances, [](const auto& one) { return one.group != 1; });
-    if (grouped == gpus[g]->instances.end()) continue;
+    const plan::PlannedInstance* const grouped = grouped_on(*gpus[g]);
+    if (grouped == nullptr) continue;
     const auto size = static_cast<std::size_t>(std::max(1, grouped->group));
-    std::size_t end = g;
-    while (end < std::min(gpus.size(), g + size) && gpus[end]->instances.size() == 1 &&
-           gpus[end]->instances.front() == *grouped)
-      ++end;
+    const std::size_t end = end_of_group(gpus, g);
     if (end - g != size || node(g) != node(end - 1))
       findings.report("group", fmt::format("gpu {}", gpus[g]->index), static_cast<double>(end - g),
                       static_cast<double>(size),

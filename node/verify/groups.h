@@ -1,6 +1,9 @@
 // Whether groups of GPUs that serve a language model together stand as they must. Pure.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "plan/serving.h"
 #include "verify/findings.h"
 
@@ -11,5 +14,9 @@ namespace partita::verify {
 // give every group a node with room for it.
 void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, bool only_model,
                   Findings& findings);
+
+// By position of a GPU in the plan: the positions of those that serve nothing any more when it is
+// lost, itself among them: all of its group.
+std::vector<std::vector<std::size_t>> lost_with(const plan::ServingPlan& plan);
 
 }  // namespace partita::verify

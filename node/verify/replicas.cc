@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
 namespace partita::verify {
 
 void check_replica(const plan::PlannedInstance& planned, const profile::TokenEngine& engine,
@@ -24,20 +29,81 @@ void check_replica(const plan::PlannedInstance& planned, const profile::TokenEng
     findings.report("processes", subject, planned.processes, 1, "an engine is one process");
 }
 
-void report_replica(const plan::Service& service, const plan::PlannedInstance& planned, Rps load,
-                    const ReplicaVerdict& verdict, Findings& findings) {
-  const std::string subject = "service " + service.name;
-  const std::string replica = fmt::format("{} x {} at {:.4g} req/s and {} at once", planned.group,
-                                          planned.profile, load.value, planned.batch);
-  if (verdict.busy > 1)
-    return findings.report(
-        "overload", subject, 100 * verdict.busy, 100,
-        fmt::format("percent of its time that {} needs at least, and has", replica));
-  findings.report("slo", subject, 100 * (1 - verdict.late), service.percentile,
-                  fmt::format("percent in time on {} ({:.2f} % miss TTFT, {:.2f} % TPOT, {:.2f} % "
-                              "the whole), and wanted",
-                              replica, 100 * verdict.late_ttft, 100 * verdict.late_tpot,
-                              100 * verdict.late_whole));
+namespace {
+
+std::string replica_text(const plan::PlannedInstance& planned, double load) {
+  return fmt::format("{} x {} at {:.4g} req/s and {} at once", planned.group, planned.profile, load,
+                     planned.batch);
+}
+
+std::string work_text(const std::string& replica) {
+  return fmt::format("percent of its time that {} needs at least, and has", replica);
+}
+
+std::string late_text(const std::string& replica, const ReplicaVerdict& verdict) {
+  return fmt::format("percent in time on {} ({:.2f} % miss TTFT, {:.2f} % TPOT, {:.2f} % the "
+                     "whole), and wanted",
+                     replica, 100 * verdict.late_ttft, 100 * verdict.late_tpot,
+                     100 * verdict.late_whole);
+}
+
+}  // namespace
+
+// Weights are added up in their order, so that equal parts make equal shares to the last bit.
+std::vector<std::pair<Replicas::Kind, const plan::PlannedInstance*>> Replicas::kinds(
+    const std::vector<ReplicaPart>& parts) const {
+  std::vector<double> weights;
+  for (const ReplicaPart& one : parts) weights.push_back(one.weight);
+  std::ranges::sort(weights);
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::set<Kind> seen;
+  std::vector<std::pair<Kind, const plan::PlannedInstance*>> found;
+  for (const ReplicaPart& one : parts) {
+    const double share = one.planned->group * one.weight / total;
+    const double load = plan::planning_rate(service_).value * share;
+    if (!one.engine || !(load > 0) || !std::isfinite(load)) continue;
+    const Kind kind{one.engine, one.planned->batch, load};
+    if (seen.insert(kind).second) found.emplace_back(kind, one.planned);
+  }
+  return found;
+}
+
+const ReplicaVerdict& Replicas::judged(const Kind& kind) {
+  const auto [known, fresh] = judged_.try_emplace(kind);
+  const auto& [engine, sequences, load] = kind;
+  if (fresh)
+    known->second =
+        judge_replica(service_, *engine, {sequences, Rps{load}, service_.percentile});
+  return known->second;
+}
+
+Millis Replicas::check(const std::vector<ReplicaPart>& parts, Findings& findings) {
+  const std::string subject = "service " + service_.name;
+  Millis slowest;
+  for (const auto& [kind, planned] : kinds(parts)) {
+    const ReplicaVerdict& verdict = judged(kind);
+    const std::string replica = replica_text(*planned, std::get<2>(kind));
+    slowest = std::max(slowest, verdict.whole);
+    if (verdict.busy > 1)
+      findings.report("overload", subject, 100 * verdict.busy, 100, work_text(replica));
+    else if (!verdict.holds)
+      findings.report("slo", subject, 100 * (1 - verdict.late), service_.percentile,
+                      late_text(replica, verdict));
+  }
+  return slowest;
+}
+
+void Replicas::check_left(const std::vector<ReplicaPart>& left, const std::string& subject,
+                          Findings& findings) {
+  for (const auto& [kind, planned] : kinds(left)) {
+    const ReplicaVerdict& verdict = judged(kind);
+    if (verdict.holds) continue;
+    const std::string replica = replica_text(*planned, std::get<2>(kind));
+    if (verdict.busy > 1)
+      return findings.report("survive", subject, 100 * verdict.busy, 100, work_text(replica));
+    return findings.report("survive", subject, 100 * (1 - verdict.late), service_.percentile,
+                           late_text(replica, verdict));
+  }
 }
 
 }  // namespace partita::verify

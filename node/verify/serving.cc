@@ -24,7 +24,6 @@
 #include "verify/segment.h"
 #include "verify/set_instance.h"
 #include "verify/share.h"
-#include "verify/token_replica.h"
 
 namespace partita::verify {
 namespace {
@@ -353,9 +352,12 @@ class ObjectiveJudge {
     for (std::size_t s = 0; s < placed_of.size(); ++s) {
       double weights = 0, busy = 0;
       for (const Placed& placed : placed_of[s]) {
-        if (!placed.point) return;
+        if (!placed.point && !placed.engine) return;
         weights += placed.weight();
-        busy += placed.weight() * busy_watts(placed) / placed.point->throughput.value;
+        busy +=
+            placed.weight() * busy_watts(placed) *
+            (placed.engine ? busy_seconds(*placed.service, *placed.engine, placed.planned->batch)
+                           : 1 / placed.point->throughput.value);
       }
       if (weights > 0) watts += problem_.services[s].rate.value * busy / weights;
     }
@@ -398,6 +400,12 @@ class ObjectiveJudge {
   Findings& findings_;
 };
 
+std::vector<ReplicaPart> replica_parts(const std::vector<Placed>& placed) {
+  std::vector<ReplicaPart> parts;
+  for (const Placed& one : placed) parts.push_back({one.planned, one.engine, one.weight()});
+  return parts;
+}
+
 // Instances of a set of models, each under its share of the requests.
 std::vector<SetPart> set_parts(const Service& service, const std::vector<Placed>& placed) {
   std::vector<SetPart> parts;
@@ -439,6 +447,7 @@ class ServingJudge : Findings {
         plan_(plan),
         measured_(measured),
         placed_of_(problem.services.size()),
+        lost_with_(lost_with(plan)),
         places_(problem),
         queues_(memo) {}
 
@@ -803,21 +812,7 @@ class ServingJudge : Findings {
 
   // A language model: every replica under its share of the requests.
   void check_replicas(const Service& service, const std::vector<Placed>& placed) {
-    double total = 0;
-    for (const Placed& one : placed) total += one.weight();
-    std::map<std::tuple<const profile::TokenEngine*, int, double>, ReplicaVerdict> known;
-    double slowest = 0;
-    for (const Placed& one : placed) {
-      const double share = one.planned->group * one.weight() / total;
-      const Rps load = plan::planning_rate(service) * share;
-      if (!one.engine || !(load.value > 0) || !std::isfinite(load.value)) continue;
-      const auto [found, fresh] = known.try_emplace({one.engine, one.planned->batch, load.value});
-      if (!fresh) continue;
-      found->second =
-          judge_replica(service, *one.engine, {one.planned->batch, load, service.percentile});
-      slowest = std::max(slowest, found->second.whole.value);
-      if (!found->second.holds) report_replica(service, *one.planned, load, found->second, *this);
-    }
+    const double slowest = Replicas(service).check(replica_parts(placed), *this).value;
     const auto row = rows_.find(service.name);
     if (row == rows_.end()) return;
     const double stated = row->second->predicted_latency.value;
@@ -891,15 +886,22 @@ class ServingJudge : Findings {
 
   // ---- losses ----
 
-  // The service on what is left, once for every GPU that it uses.
+  // The service on what is left, once for every GPU that it uses; with one of a group all of it is
+  // gone.
   void check_losses(const Service& service, const std::vector<Placed>& placed) {
     std::set<std::size_t> gpus;
     for (const Placed& one : placed) gpus.insert(one.gpu);
+    Replicas replicas(service);
     for (const std::size_t lost : gpus) {
       std::vector<Placed> left;
       for (const Placed& one : placed)
-        if (one.gpu != lost) left.push_back(one);
-      check_loss(service, left, fmt::format("service {} without {}", service.name, name_of(lost)));
+        if (std::ranges::count(lost_with_[lost], one.gpu) == 0) left.push_back(one);
+      const std::string subject =
+          fmt::format("service {} without {}", service.name, name_of(lost));
+      if (service.tokens && measured_ && !left.empty())
+        replicas.check_left(replica_parts(left), subject, *this);
+      else
+        check_loss(service, left, subject);
     }
   }
 
@@ -944,6 +946,7 @@ class ServingJudge : Findings {
   std::map<std::string_view, const PlannedService*> rows_;
   std::vector<std::vector<Placed>> placed_of_;  // per service of the problem
   PipelineVerdicts driven_;
+  const std::vector<std::vector<std::size_t>> lost_with_;  // per GPU of the plan (groups.h)
   Places places_;
   Queues queues_;
 };

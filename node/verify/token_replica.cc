@@ -295,6 +295,43 @@ bool may_be(const profile::TokenEngine& engine) {
   return token > 0 && most > 0 && most >= token;
 }
 
+double busy_seconds(const plan::Terms& service, const profile::TokenEngine& engine, int sequences) {
+  const plan::TokenTerms& tokens = *service.tokens;
+  const plan::MeanLength mean = plan::mean_of(tokens);
+  const profile::StepCost& cost = engine.spec.cost;
+  const auto step = [&](double n) {
+    return cost.step + n * (cost.sequence + mean.context * cost.cached_token) +
+           std::sqrt(n) * cost.root_sequences;
+  };
+  const double room = static_cast<double>(engine.spec.blocks) * kBlock / mean.context;
+  double n = std::min({1.0 * sequences, 1.0 * engine.spec.sequences, std::floor(room)});
+  if (above(step(std::max(1.0, n)), tokens.tpot)) {  // by Newton's way to where steps last TPOT
+    for (int i = 0; i < 100; ++i) {
+      const double slope =
+          cost.sequence + mean.context * cost.cached_token + cost.root_sequences / 2 / std::sqrt(n);
+      const double less = (step(n) - tokens.tpot.value) / slope;
+      n = std::max(1e-6, n - less);
+      if (std::abs(less) <= 1e-14 * n) break;
+    }
+  }
+  n = std::max(1.0, n);
+  const profile::EngineSpec& by = engine.prefill_units > 0 ? engine.prompt_spec : engine.spec;
+  const double known = tokens.prefix_share * std::min(1.0 * tokens.prefix_tokens, mean.in);
+  const double prompt = std::max(1.0, mean.in - known);
+  const double work = prompt_ms(by.cost, prompt);
+  const double prefill = work + by.cost.step * prompt / by.step_tokens;
+  const double decode = (mean.out - 1) * step(n) / n;
+  double ms = 0;
+  if (engine.prefill_units > 0)
+    ms = (prefill * engine.prefill_units + decode * engine.decode_units) /
+         (engine.prefill_units + engine.decode_units);
+  else if (engine.prefills > 0)
+    ms = (prefill + decode) / (engine.prefills + engine.decodes);
+  else
+    ms = std::max(prefill, work + decode);
+  return engine.gpus * ms / 1e3;
+}
+
 ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEngine& engine,
                              const ReplicaLoad& load) {
   const double allowed = 1 - load.percentile / 100;

@@ -48,6 +48,11 @@ struct ReplicaVerdict {
 inline constexpr double kMostPromptTokens = 20'000;
 bool may_be(const profile::TokenEngine& engine);
 
+// Seconds for which a request keeps the GPUs of a replica busy: all of one of them, or so much of
+// each. Its prompt, and its part of steps with as many sequences as `sequences`, the cache and TPOT
+// allow, all lengths at their means.
+double busy_seconds(const plan::Terms& service, const profile::TokenEngine& engine, int sequences);
+
 // `service` has tokens. Plays enough requests to see what is allowed thirty times over.
 ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEngine& engine,
                              const ReplicaLoad& load);

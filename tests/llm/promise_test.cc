@@ -85,7 +85,7 @@ double late_share(const plan::ServingProblem& problem, const plan::ServingPlan& 
   const double end = send_requests(service, load * service.rate, Rng(seed), replicas);
   double late = 0, count = 0;
   for (const Replica& one : replicas) {
-    const llm::EngineRun run = llm::PlainEngine(one.engine.spec, one.requests, 0).run();
+    const llm::EngineRun run = llm::PlainEngine(one.engine.spec, one.requests, {}).run();
     for (std::size_t i = 0; i < one.requests.size(); ++i) {
       if (one.requests[i].arrival.value < end / 10) continue;
       ++count;

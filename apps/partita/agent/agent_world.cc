@@ -9,6 +9,7 @@
 #include "decide/input.h"
 #include "decide/power.h"
 #include "decide/serving_inputs.h"
+#include "decide/traces.h"
 
 namespace partita::cli {
 namespace {
@@ -64,6 +65,11 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
   auto tariff = decide::load_tariff(context.files, {file.power.prices, file.power.carbon_price});
   if (!tariff) return failed(tariff.error());
   world.tariff = *std::move(tariff);
+  if (const auto text = context.files.read(file.services); !file.services.empty() && text) {
+    auto traces = decide::token_traces(context.files, file.services, *text);
+    if (!traces) return failed(traces.error());
+    world.token_traces = *std::move(traces);
+  }
   for (const control::ModelProfiles& one : file.power_tables) {
     const auto gpu = catalogue.get(one.gpu);
     if (!gpu) return failed(gpu.error());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "control/desired.h"
 #include "control/own_rates.h"
 #include "decide/serving.h"
 #include "forms/pipeline_form.h"
@@ -42,9 +43,11 @@ Result<int> gpus_for_the_peak(const WeeksOptions& options, const std::vector<Sim
 }  // namespace
 
 Result<std::unique_ptr<SimWeeks>> SimWeeks::begin(WeeksOptions options) {
-  const auto parsed = forms::parse_services_file(
+  auto parsed = forms::parse_services_file(
       options.services_file, options.real_text.empty() ? options.services_text : options.real_text);
   if (!parsed) return failed(parsed.error());
+  if (auto taken = take_lengths(parsed->services, options.world.token_traces); !taken)
+    return failed(taken.error());
   if (options.machine.gpus().empty()) return bad_input("--machine", "it has no GPU");
   if (options.days < 1 || options.days > kMostSimDays)
     return bad_input("--simulate", fmt::format("days are 1 to {}", kMostSimDays));

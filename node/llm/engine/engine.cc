@@ -19,6 +19,11 @@ namespace {
 
 std::int64_t blocks_of(std::int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
 
+double prompt_ms(const StepCost& cost, int tokens, int before) {
+  const double n = tokens;
+  return n * (cost.prompt_token + cost.prompt_context * (before + n / 2));
+}
+
 // A request on its way. Of one that decodes, `computed` and `produced` are those of the step
 // `since`; each step since then added one to both.
 struct Sequence {
@@ -34,6 +39,7 @@ class Engine {
       : spec_(spec),
         requests_(requests),
         in_flight_(loop.in_flight),
+        door_(loop.door),
         sequences_(requests.size()),
         prefixes_(prefixes) {
     run_.requests.resize(requests.size());
@@ -65,10 +71,56 @@ class Engine {
         if (in_flight_ > 0) continue;
         return;
       }
+      if (in_flight_ == 0 && is_too_late(i)) {
+        served(i).refused = true;
+        return;
+      }
       served(i).arrival = now;
       waiting_.push_back(i);
       return;
     }
+  }
+
+  // ---- the door
+
+  bool is_too_late(int i) const {
+    if (door_.ttft.value <= 0) return false;
+    const Request& asked = request(i);
+    const double outside = door_.request_ms + door_.request_token_ms * asked.in;
+    const auto cached_of = [&](const Request& one) {
+      const bool hit = one.prefix >= 0 && prefixes_.cached(one.prefix);
+      return hit ? one.prefix_tokens / kBlockTokens * kBlockTokens : 0;
+    };
+    const auto steps_for = [](double tokens, int each) {
+      return std::ceil(tokens / std::max(each, 1));
+    };
+    if (decoding_.empty() && prompt_ < 0 && waiting_.empty()) {
+      const int half = std::max(1, asked.in / 2);
+      return outside + prompt_ms(spec_.cost, half, 0) +
+                 spec_.cost.step * steps_for(half, spec_.step_tokens) >
+             door_.ttft.value;
+    }
+    double work = 0, tokens = 0;
+    const auto add = [&](int computed, int all) {
+      work += prompt_ms(spec_.cost, all - computed, computed);
+      tokens += all - computed;
+    };
+    add(cached_of(asked), asked.in);
+    const auto decoding = static_cast<int>(decoding_.size());
+    int room = spec_.sequences - decoding - (prompt_ >= 0);  // those behind it are at the gateway
+    if (prompt_ >= 0) add(sequences_[at(prompt_)].computed, to_compute(prompt_));
+    // Who gets in before it computes its prompt while it waits; only steps are then shared.
+    for (const int other : waiting_) {
+      const double before = tokens;
+      add(cached_of(request(other)), to_compute(other));
+      if (room-- <= 0) tokens = before;
+    }
+    const double step =
+        cost_of_sequences() + spec_.cost.cached_token * static_cast<double>(context_);
+    const double until_room = room > 0 ? 0 : (1 - room) * door_.mean_out * step / spec_.sequences;
+    return outside + (now_ - asked.arrival).value + until_room + work +
+               step * steps_for(tokens, spec_.step_tokens - decoding) >
+           door_.ttft.value;
   }
 
   // Whether there is anything to do; time goes to the next arrival where that is needed.
@@ -77,6 +129,13 @@ class Engine {
       if (in_flight_ == 0)
         while (next_ < count() && request(next_).arrival <= now_)
           arrive_next(request(next_).arrival);
+      while (door_.wait.value > 0 && !waiting_.empty()) {
+        Served& first = served(waiting_.front());
+        if (first.preemptions > 0 || now_ - first.arrival <= door_.wait) break;
+        first = Served{};
+        first.refused = true;
+        waiting_.pop_front();
+      }
       if (!decoding_.empty() || prompt_ >= 0 || !waiting_.empty()) return true;
       if (come()) return true;
       if (next_ == count() || in_flight_ > 0) return false;
@@ -191,7 +250,7 @@ class Engine {
     std::int64_t twice_pairs = 0;  // twice the pairs of such a token and one before it
   };
 
-  int to_compute(int i) { return request(i).in + sequence(i).produced; }
+  int to_compute(int i) const { return request(i).in + sequences_[at(i)].produced; }
 
   // A piece of a prompt. Whether that was its last.
   bool compute(int i, Prompts& step) {
@@ -302,16 +361,23 @@ class Engine {
   }
 
   // Steps like the last one, in which all decoded and nobody else did anything: until one ends, one
-  // comes who need not wait, or blocks run out. Who waits already waits on, blocks only get fewer.
+  // comes who need not wait, somebody has waited for too long, or blocks run out. Others who wait
+  // wait on, blocks only get fewer.
   void coast() {
-    const bool all_wait = in_flight_ > 0 || next_ == count() || !waiting_.empty();
+    const double wait = door_.wait.value;
+    const bool seen = door_.ttft.value > 0;  // when they come
+    const bool all_wait = in_flight_ > 0 || next_ == count() || (!waiting_.empty() && !seen);
     const double arrival =
         all_wait ? std::numeric_limits<double>::infinity() : request(next_).arrival.value;
+    const bool may_tire =
+        wait > 0 && !waiting_.empty() && served(waiting_.front()).preemptions == 0;
+    const double tires =
+        may_tire ? served(waiting_.front()).arrival.value : std::numeric_limits<double>::infinity();
     const double base = cost_of_sequences(), token = spec_.cost.cached_token;
     const auto n = static_cast<std::int64_t>(decoding_.size());
     const std::int64_t before = decode_steps_;
     double now = now_.value;
-    while (decode_steps_ + 1 < ends_.top().step && arrival > now) {
+    while (decode_steps_ + 1 < ends_.top().step && arrival > now && now - tires <= wait) {
       const std::int64_t blocks = phases_[static_cast<std::size_t>(decode_steps_ % kBlockTokens)];
       if (blocks > free_blocks()) break;
       take(blocks);
@@ -350,6 +416,7 @@ class Engine {
   const EngineSpec& spec_;
   const std::span<const Request> requests_;
   const int in_flight_;
+  const Door door_;
   std::vector<Sequence> sequences_;
   PrefixBlocks prefixes_;
   EngineRun run_;

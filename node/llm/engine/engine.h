@@ -46,7 +46,7 @@ struct Served {
   Millis arrival, first, end;  // of the first token and of the last one
   int preemptions = 0;
   int cached = 0;        // tokens of the prompt that were in the cache when it began
-  bool refused = false;  // it fits no empty cache; the times are 0
+  bool refused = false;  // it fits no empty cache, or was not let in; the times are 0
   bool operator==(const Served&) const = default;
 
   Millis ttft() const { return first - arrival; }
@@ -61,10 +61,20 @@ struct EngineRun {
   bool operator==(const EngineRun&) const = default;
 };
 
+// Who is let in, as a gateway's door does it (docs/llm.md) by what it knows: not those whose first
+// token is expected later than `ttft` after they come; where nobody is there only those not who
+// would be late with half of their prompt. Who has waited for longer than `wait` goes. 0: no limit.
+struct Door {
+  Millis ttft = {}, wait = {};
+  double request_ms = 0, request_token_ms = 0;  // of a TTFT, outside of steps
+  double mean_out = 1;                          // tokens of answers
+};
+
 // Open loop: arrivals do not fall. Closed loop: so many are in flight, in order; the next one comes
 // when one ends, too late for the step that begins then. Refused: what is outside of its limits.
 struct Loop {
   int in_flight = 0;  // 0: open loop
+  Door door = {};     // of an open loop
 };
 Result<EngineRun> simulate(const EngineSpec& spec, std::span<const Request> requests,
                            const Loop& loop = {});

@@ -219,28 +219,36 @@ Case random_case(Rng& rng) {
     }
     one.requests.push_back(request);
   }
+  if (one.loop.in_flight == 0 && rng.below(2))
+    one.loop.door = {.ttft = Millis{rng.below(3) ? 300 * rng.uniform() : 0},
+                     .wait = Millis{rng.below(2) ? 300 * rng.uniform() : 0},
+                     .request_ms = 3 * rng.uniform(),
+                     .request_token_ms = 0.01 * rng.uniform(),
+                     .mean_out = 30};
   return one;
 }
 
 TEST(Engine, IsThePlainOne) {
-  std::int64_t preemptions = 0, hits = 0, refused = 0;
+  std::int64_t preemptions = 0, hits = 0, refused = 0, turned_away = 0;
   const int rounds = test_rounds(400);
   for (int seed = 0; seed < rounds; ++seed) {
     Rng rng(static_cast<std::uint64_t>(seed));
     const Case one = random_case(rng);
     const auto run = simulate(one.spec, one.requests, one.loop);
     ASSERT_TRUE(run) << to_string(run.error());
-    const EngineRun plain = PlainEngine(one.spec, one.requests, one.loop.in_flight).run();
+    const EngineRun plain = PlainEngine(one.spec, one.requests, one.loop).run();
     ASSERT_EQ(*run, plain) << "seed " << seed;
     preemptions += run->preemptions;
     for (const Served& served : run->requests) {
       hits += served.cached > 0;
       refused += served.refused;
+      turned_away += served.refused && one.loop.door.ttft.value > 0;
     }
   }
   EXPECT_GT(preemptions, rounds);  // the cases are about something
   EXPECT_GT(hits, rounds);
   EXPECT_GT(refused, rounds / 10);
+  EXPECT_GT(turned_away, rounds);
 }
 
 }  // namespace

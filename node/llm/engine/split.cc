@@ -31,7 +31,7 @@ void add_run(EngineRun& all, const EngineRun& one) {
 
 // Prompts and first tokens; what each engine has of them goes on to `all`.
 Result<void> prefill(const profile::TokenEngine& engine, std::span<const Request> requests,
-                     Rng& rng, EngineRun& all) {
+                     const Door& door, EngineRun& all, Rng& rng) {
   std::vector<Share> shares(at(engine.prefills));
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Request prompt = requests[i];
@@ -39,7 +39,7 @@ Result<void> prefill(const profile::TokenEngine& engine, std::span<const Request
     shares[rng.below(shares.size())].add(prompt, i);
   }
   for (const Share& share : shares) {
-    const Result<EngineRun> run = simulate(engine.prompts_by(), share.requests);
+    const Result<EngineRun> run = simulate(engine.prompts_by(), share.requests, {.door = door});
     if (!run) return failed(run.error());
     for (std::size_t k = 0; k < share.places.size(); ++k)
       all.requests[share.places[k]] = run->requests[k];
@@ -66,12 +66,12 @@ std::vector<std::size_t> moved(const profile::TokenEngine& engine,
 }  // namespace
 
 Result<EngineRun> simulate_group(const profile::TokenEngine& engine,
-                                 std::span<const Request> requests) {
-  if (engine.prefills == 0) return simulate(engine.spec, requests);
+                                 std::span<const Request> requests, const Door& door) {
+  if (engine.prefills == 0) return simulate(engine.spec, requests, {.door = door});
   Rng rng(kApartSeed);
   EngineRun all;
   all.requests.resize(requests.size());
-  if (auto done = prefill(engine, requests, rng, all); !done) return failed(done.error());
+  if (auto done = prefill(engine, requests, door, all, rng); !done) return failed(done.error());
   std::vector<Share> shares(at(engine.decodes));
   for (const std::size_t i : moved(engine, requests, all)) {
     const Request& asked = requests[i];

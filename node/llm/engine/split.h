@@ -13,7 +13,8 @@ namespace partita::llm {
 
 // Open loop. Of a request that is preempted the prompt is computed anew where it decodes. Blocks
 // and sequences of the result are the most of one engine that decodes. Refused as by simulate().
+// With prefill apart the door is that of the engines that compute prompts.
 Result<EngineRun> simulate_group(const profile::TokenEngine& engine,
-                                 std::span<const Request> requests);
+                                 std::span<const Request> requests, const Door& door = {});
 
 }  // namespace partita::llm

@@ -44,6 +44,24 @@ class PatternSearch {
     return nodes_ > kPatternNodes ? std::max(best_, rest(0, all)) : best_;
   }
 
+  // Instances of groups of GPUs that are worth more than the floor per GPU, each a pattern, and
+  // what the best of them is worth.
+  PricedPatterns grouped(double floor) const {
+    PricedPatterns found{floor, {}};
+    const std::size_t classes = fleet_.rules[model_].profiles.size();
+    for (std::size_t k = 0; k < classes; ++k) {
+      const int gpus = fleet_.gpus[at(fleet_.first_class[model_]) + k];
+      for (const std::size_t g : gpus > 1 ? order_[k] : std::vector<std::size_t>{}) {
+        Pattern pattern{static_cast<int>(model_), {static_cast<int>(cell(g, k))}};
+        const double value = price(g, k) / gpus;
+        if (value <= floor || !useful(pattern, needs_, fleet_) || is_banned(pattern)) continue;
+        found.value = std::max(found.value, value);
+        found.patterns.push_back(std::move(pattern));
+      }
+    }
+    return found;
+  }
+
   // Of the last run; nothing when no value was above the floor.
   std::optional<Pattern> pattern() const {
     if (best_chosen_.empty()) return std::nullopt;
@@ -61,12 +79,11 @@ class PatternSearch {
     return result;
   }
 
-  bool may_be_used() const {
-    if (banned_.empty()) return true;
-    const Pattern pattern = pattern_of(chosen_);
-    return std::none_of(banned_.begin(), banned_.end(),
-                        [&](const Pattern& banned) { return offers(banned, pattern); });
+  bool is_banned(const Pattern& pattern) const {
+    return std::ranges::any_of(
+        banned_, [&](const Pattern& banned) { return offers(banned, pattern); });
   }
+  bool may_be_used() const { return banned_.empty() || !is_banned(pattern_of(chosen_)); }
 
   std::size_t cell(std::size_t group, std::size_t k) const {
     return group * at(fleet_.classes) + at(fleet_.first_class[model_]) + k;
@@ -192,6 +209,13 @@ std::optional<ApartGroups> apart_groups(const std::vector<plan::Service>& servic
   return groups;
 }
 
+int gpus_of(const Pattern& pattern, const Fleet& fleet) {
+  int gpus = 1;
+  for (const int cell : pattern.cells)
+    gpus = std::max(gpus, fleet.gpus[at(cell % fleet.classes)]);
+  return gpus;
+}
+
 std::optional<Counts> cover_within(const Kind& kind, const Counts& counts, int classes) {
   std::optional<Counts> best;
   for (int m = 0; m < modes(kind); ++m) {
@@ -236,6 +260,9 @@ PricedPatterns best_patterns(const Fleet& fleet, const ApartGroups& groups,
     result.value = std::max(result.value, search.run(fill, question.floor));
     if (auto pattern = search.pattern()) result.patterns.push_back(std::move(*pattern));
   }
+  PricedPatterns grouped = search.grouped(question.floor);
+  result.value = std::max(result.value, grouped.value);
+  std::ranges::move(grouped.patterns, std::back_inserter(result.patterns));
   return result;
 }
 

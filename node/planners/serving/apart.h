@@ -1,7 +1,8 @@
 // Services that must keep apart, and what one GPU may hold under that rule. Services that are
 // alike in this respect (they avoid the same services, and not each other) are one group; services
 // without any such rule are a group too. A cell is a class for a group; a pattern is what a GPU
-// offers: cells whose classes fit together and whose groups may meet.
+// offers: cells whose classes fit together and whose groups may meet. An instance on a group of
+// GPUs has these to itself and meets nobody: its cell is a pattern alone, on so many GPUs.
 #pragma once
 
 #include <compare>
@@ -41,6 +42,9 @@ struct Pattern {
   auto operator<=>(const Pattern&) const = default;
 };
 
+// GPUs that one of it takes.
+int gpus_of(const Pattern& pattern, const Fleet& fleet);
+
 // Those of the instances that cover a service in one of its modes; nothing when they do not.
 std::optional<Counts> cover_within(const Kind& kind, const Counts& counts, int classes);
 
@@ -63,8 +67,10 @@ bool useful(const Pattern& pattern, const ApartNeeds& needs, const Fleet& fleet)
 
 // Patterns of greatest value under prices of the cells.
 struct PricedPatterns {
-  double value = 0;  // no pattern is worth more; exact within kPatternNodes search nodes per fill
-  std::vector<Pattern> patterns;  // worth more than the floor, at most one per fill of the model
+  // No pattern is worth more per GPU; exact within kPatternNodes search nodes per fill.
+  double value = 0;
+  // Worth more than the floor: at most one per fill of the model, and those of groups of GPUs.
+  std::vector<Pattern> patterns;
 };
 inline constexpr long kPatternNodes = 200'000;
 struct PatternQuestion {
@@ -72,7 +78,7 @@ struct PatternQuestion {
   const std::vector<double>* prices = nullptr;  // per cell, >= 0
   const ApartNeeds* needs = nullptr;
   const std::vector<Pattern>* banned = nullptr;  // these and what they offer may not be used
-  double floor = 0;                              // only patterns worth more are of interest
+  double floor = 0;  // only patterns worth more per GPU are of interest
 };
 PricedPatterns best_patterns(const Fleet& fleet, const ApartGroups& groups,
                              const PatternQuestion& question);

@@ -208,7 +208,7 @@ class ApartMaster::Program {
     std::vector<double> entries = no_entries();
     for (const int cell : pattern.cells)
       entries[static_cast<std::size_t>(master_.row_[at(cell)])] -= 1;
-    entries[model_row(at(pattern.model))] = 1;
+    entries[model_row(at(pattern.model))] = gpus_of(pattern, *problem_.fleet);
     pattern_columns_.emplace_back(pattern, simplex_.add(price, entries));
   }
 
@@ -232,7 +232,7 @@ class ApartMaster::Program {
       const auto r = static_cast<std::size_t>(master_.row_[at(pattern.cells[0])]);
       if (missing[r] <= 0.5) continue;
       basis[r] = column;
-      used[at(pattern.model)] += missing[r];
+      used[at(pattern.model)] += gpus_of(pattern, *problem_.fleet) * missing[r];
     }
     for (std::size_t m = 0; m < models_; ++m)
       if (used[m] > node_.supply[m].free) basis[model_row(m)] = beyond_[m];

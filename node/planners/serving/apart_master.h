@@ -3,7 +3,7 @@
 //
 //   min  sum_m price_m y_m + gpc_price * (compute slices of the chosen covers)
 //   s.t. cells of the chosen covers  <=  cells of the chosen patterns
-//        patterns of model m         <=  free_m + y_m,   0 <= y_m <= most_m
+//        GPUs of patterns of model m <=  free_m + y_m,   0 <= y_m <= most_m
 //        one convex combination of covers per service
 //
 // As in master.h the bound is the Lagrangian value at prices of the cells that are made feasible

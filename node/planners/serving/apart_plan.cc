@@ -130,7 +130,7 @@ class ApartPlanner {
 
   GpuCounts counts_of(const ApartPlan& plan) const {
     GpuCounts counts(problem_.fleet.size(), 0);
-    for (const Pattern& gpu : plan.gpus) ++counts[at(gpu.model)];
+    for (const Pattern& one : plan.gpus) counts[at(one.model)] += gpus_of(one, fleet_);
     return counts;
   }
   int gpcs_of(const ApartPlan& plan) const {
@@ -173,22 +173,28 @@ class ApartPlanner {
     return false;
   }
 
-  void accept(ApartPlan plan) {
+  // False where nodes do not hold its groups of GPUs.
+  bool accept(ApartPlan plan) {
+    Counts sum{};
     for (std::size_t u = 0; u < plan.covers.size(); ++u) {
       const auto part = cover_within(apart_.units[u], plan.covers[u], fleet_.classes);
-      if (!part) return;
+      if (!part) return true;
       plan.covers[u] = *part;
     }
     trim(plan);
+    for (const Counts& counts : plan.covers)
+      for (std::size_t k = 0; k < counts.size(); ++k) sum[k] += counts[k];
+    if (!fleet_.fit_nodes(sum)) return false;
     const GpuCounts counts = counts_of(plan);
     for (std::size_t m = 0; m < counts.size(); ++m)
-      if (problem_.fleet[m].count && counts[m] > *problem_.fleet[m].count) return;
+      if (problem_.fleet[m].count && counts[m] > *problem_.fleet[m].count) return true;
     if (best_ &&
         std::pair(price(counts), gpcs_of(plan)) >= std::pair(price(result_.counts), result_.gpcs))
-      return;
+      return true;
     best_ = plan;
     result_.counts = counts;
     result_.gpcs = gpcs_of(plan);
+    return true;
   }
 
   // Whether the master shows that these GPUs are too few.
@@ -211,8 +217,8 @@ class ApartPlanner {
     ApartTree search(apart_, master_, {cutoff, 0, solves, 0});
     const TreeResult found = search.run(node);
     result_.nodes -= solve_cost() * search.solves();
-    if (found.plan) accept(*found.plan);
-    return found.plan ? Verdict::found : found.proven ? Verdict::none : Verdict::unknown;
+    if (found.plan) return accept(*found.plan) ? Verdict::found : Verdict::unknown;
+    return found.proven ? Verdict::none : Verdict::unknown;
   }
 
   Verdict try_gpus(const GpuCounts& gpus) {
@@ -222,9 +228,7 @@ class ApartPlanner {
       const ApartLimits limits{kBeyondFixed - 1, kDiscrepancies, 150,
                               static_cast<std::uint64_t>(seed)};
       const auto plan = dive(node, limits);
-      if (!plan) continue;
-      accept(*plan);
-      return Verdict::found;
+      if (plan && accept(*plan)) return Verdict::found;
     }
     return tree(having(gpus, 0, kBeyondFixed), 0);
   }
@@ -266,8 +270,7 @@ class ApartPlanner {
       while (result_.gpcs > result_.gpc_bound && result_.nodes > 0) {
         const auto plan = dive(
             node, {result_.gpcs - 1 + 1e-6, kDiscrepancies, 150, static_cast<std::uint64_t>(seed)});
-        if (!plan) break;
-        accept(*plan);
+        if (!plan || !accept(*plan)) break;
       }
     }
     // A low target is soon decided; each that has no plan raises the bound.
@@ -299,7 +302,8 @@ class ApartPlanner {
           break;
         }
       }
-      if (!gpu.tenants.empty()) gpus.push_back(std::move(gpu));
+      if (!gpu.tenants.empty())
+        gpus.insert(gpus.end(), at(gpus_of(pattern, fleet_)), std::move(gpu));
     }
     for (const Counts& counts : left) CHECK(total(counts) == 0);
     result_.gpus = std::move(gpus);

@@ -19,22 +19,28 @@ constexpr std::size_t kMaxTreeCovers = 3'000;
 
 }  // namespace
 
-void ApartState::place(const Pattern& pattern, const ApartMaster& master) {
+void ApartState::place(const Pattern& pattern, int its_gpus, const ApartMaster& master) {
   Supply& supply = node.supply[at(pattern.model)];
   gpus.push_back(pattern);
   for (const int cell : pattern.cells) ++node.placed[at(cell)];
   spent += node.gpc_price * master.own_gpcs(pattern);
-  if (supply.free >= 1) {
-    supply.free -= 1;
-  } else {
-    spent += supply.price;
-    supply.most -= 1;
-  }
+  const double bought = std::max(0.0, its_gpus - supply.free);
+  supply.free -= its_gpus - bought;
+  spent += bought * supply.price;
+  supply.most -= bought;
 }
 
-bool ApartState::may_place(const Pattern& pattern) const {
+bool ApartState::may_place(const Pattern& pattern, int its_gpus) const {
   const Supply& supply = node.supply[at(pattern.model)];
-  return supply.free >= 1 || supply.most >= 1;
+  return supply.free + supply.most >= its_gpus;
+}
+
+void ApartDive::place(ApartState& state, const Pattern& pattern) const {
+  state.place(pattern, gpus_of(pattern, *problem_.fleet), master_);
+}
+
+bool ApartDive::may_place(const ApartState& state, const Pattern& pattern) const {
+  return state.may_place(pattern, gpus_of(pattern, *problem_.fleet));
 }
 
 double ApartDive::score(const Pattern& pattern, double weight) const {
@@ -65,8 +71,8 @@ bool ApartDive::descend(ApartState& state, int discrepancies) {
     for (const auto& [pattern, weight] : solution.patterns) {
       const int times = static_cast<int>(std::floor(weight + kWhole));
       used = used || weight > kWhole;
-      for (int t = 0; t < times && state.may_place(pattern); ++t) {
-        state.place(pattern, master_);
+      for (int t = 0; t < times && may_place(state, pattern); ++t) {
+        place(state, pattern);
         placed = true;
       }
     }
@@ -84,13 +90,12 @@ bool ApartDive::branch(ApartState& state, const ApartSolution& solution, int dis
   });
   bool first = true;
   for (const auto& [pattern, weight] : patterns) {
-    if (weight <= kWhole || !state.may_place(pattern)) continue;
+    if (weight <= kWhole || !may_place(state, pattern)) continue;
     ApartState next = state;
-    next.place(pattern, master_);
+    place(next, pattern);
     if (first)
       for (const auto& [other, share] : patterns)
-        if (other != pattern && share > kNearlyWhole && next.may_place(other))
-          next.place(other, master_);
+        if (other != pattern && share > kNearlyWhole && may_place(next, other)) place(next, other);
     if (descend(next, discrepancies)) {
       state = std::move(next);
       return true;
@@ -181,10 +186,14 @@ bool ApartTree::visit(ApartState state) {
       if (solves_ > limits_.solves) return false;
     }
     if (!options->pattern) return false;
-    ApartState next = state;
-    next.place(*options->pattern, master_);
-    if (visit(std::move(next))) return true;
-    if (solves_ > limits_.solves) return false;
+    // A group of GPUs of which some are left only is no use any more.
+    const int gpus = gpus_of(*options->pattern, *problem_.fleet);
+    if (state.node.supply[at(options->pattern->model)].free >= gpus) {
+      ApartState next = state;
+      next.place(*options->pattern, gpus, master_);
+      if (visit(std::move(next))) return true;
+      if (solves_ > limits_.solves) return false;
+    }
     state.node.banned.push_back(*options->pattern);
   }
 }

@@ -33,9 +33,9 @@ struct ApartState {
   std::vector<Pattern> gpus = {};
   double spent = 0;
 
-  // Places a GPU of a pattern: a free one, or one that is bought.
-  void place(const Pattern& pattern, const ApartMaster& master);
-  bool may_place(const Pattern& pattern) const;
+  // Places a pattern on its GPUs: free ones, then such as are bought.
+  void place(const Pattern& pattern, int its_gpus, const ApartMaster& master);
+  bool may_place(const Pattern& pattern, int its_gpus) const;
 };
 
 class ApartDive {
@@ -53,6 +53,8 @@ class ApartDive {
   bool branch(ApartState& state, const ApartSolution& solution, int discrepancies);
   bool fix_covers(ApartState& state, const ApartSolution& solution, int discrepancies);
   bool fix_all(ApartState& state, const ApartSolution& solution) const;
+  void place(ApartState& state, const Pattern& pattern) const;
+  bool may_place(const ApartState& state, const Pattern& pattern) const;
   double score(const Pattern& pattern, double weight) const;
 
   const ApartProblem& problem_;

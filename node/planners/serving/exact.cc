@@ -85,7 +85,6 @@ class ExactPlanner : Planning {
   // The way of services that must keep apart; false when it neither finds a plan nor shows that
   // there is none.
   bool keep_apart() {
-    if (fleet_.has_groups()) return false;
     ApartResult result = plan_apart(problem_, fleet_, table_, {bound_, nodes_});
     if (!result.attempted) return false;
     nodes_ = result.nodes;

@@ -63,12 +63,6 @@ std::vector<int> Fleet::counts_of(int model, const Counts& counts) const {
   return {begin, begin + static_cast<std::ptrdiff_t>(rules[m].profiles.size())};
 }
 
-std::vector<int> Fleet::single_counts_of(int model, const Counts& counts) const {
-  Counts single_counts{};
-  for (std::size_t k = 0; k < at(classes); ++k) single_counts[at(single[k])] += gpus[k] * counts[k];
-  return counts_of(model, single_counts);
-}
-
 bool Fleet::has_groups() const {
   return std::ranges::any_of(gpus, [](int one) { return one > 1; });
 }

@@ -37,8 +37,6 @@ struct Fleet {
 
   // The counts of one model's classes.
   std::vector<int> counts_of(int model, const Counts& counts) const;
-  // The same with every group as so many GPUs of its own: what hw::pack knows.
-  std::vector<int> single_counts_of(int model, const Counts& counts) const;
   bool has_groups() const;
   bool fit_nodes(const Counts& sum) const;  // whether all groups find a node
 };

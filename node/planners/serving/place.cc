@@ -63,23 +63,21 @@ class SlotPlacer {
     tied_ = tied_tenants(apart_, counts);
     if (!visit(0)) return false;
     std::vector<std::size_t> next(slots_.size(), 0);
-    for (std::size_t k = slots_.size(); k-- > 0;)  // groups first, the largest before the others
+    for (std::size_t k = 0; k < slots_.size(); ++k)
       for (std::size_t s = 0; s < counts.size(); ++s)
         if (!apart_.contains(static_cast<int>(s)))
-          fill({k, static_cast<int>(s)}, counts[s][k], next[at(fleet_.single[k])]);
+          fill({k, static_cast<int>(s)}, counts[s][k], next[k]);
     return true;
   }
 
   std::vector<FilledGpu> gpus() && { return std::move(gpus_); }
 
  private:
-  // So many instances of a tenant, in the slots of their class from `next` on; a group of GPUs
-  // takes one on each.
+  // So many instances of a tenant, in the slots of their class from `next` on.
   void fill(const Occupant& tenant, int instances, std::size_t& next) {
-    const auto k = at(fleet_.single[tenant.cls]);
-    for (int n = 0; n < instances * fleet_.gpus[tenant.cls]; ++n) {
-      while (taken_[k][next]) ++next;
-      gpus_[slots_[k][next++]].tenants.push_back(tenant);
+    for (int n = 0; n < instances; ++n) {
+      while (taken_[tenant.cls][next]) ++next;
+      gpus_[slots_[tenant.cls][next++]].tenants.push_back(tenant);
     }
   }
 
@@ -90,8 +88,7 @@ class SlotPlacer {
     slots_.resize(at(fleet_.classes));
     for (std::size_t m = 0; m < fleet_.rules.size(); ++m) {
       const hw::PackingRules& rules = fleet_.rules[m];
-      const auto fills =
-          hw::pack(rules, fleet_.single_counts_of(static_cast<int>(m), sum), gpus[m]);
+      const auto fills = hw::pack(rules, fleet_.counts_of(static_cast<int>(m), sum), gpus[m]);
       if (!fills) return false;
       for (const auto& [fill, times] : *fills)
         for (int t = 0; t < times; ++t) add_gpu(m, rules.fills[at(fill)].counts);
@@ -288,6 +285,32 @@ std::vector<plan::PlannedGpu> settle(const plan::ServingProblem& problem,
   return result;
 }
 
+namespace {
+
+// Groups of GPUs have theirs to themselves; what they leave to the others.
+struct Grouped {
+  std::vector<FilledGpu> gpus;
+  std::vector<Counts> others;
+  std::vector<int> left;  // GPUs per model
+};
+
+Grouped groups_apart(const Fleet& fleet, const std::vector<Counts>& counts,
+                     const std::vector<int>& gpus) {
+  Grouped grouped{{}, counts, gpus};
+  for (std::size_t k = 0; k < at(fleet.classes); ++k) {
+    const auto model = at(fleet.model_of[k]);
+    for (std::size_t s = 0; s < counts.size() && fleet.gpus[k] > 1; ++s) {
+      const int taken = std::exchange(grouped.others[s][k], 0) * fleet.gpus[k];
+      grouped.left[model] -= taken;
+      if (grouped.left[model] < 0) return grouped;
+      grouped.gpus.insert(grouped.gpus.end(), at(taken), {model, {{k, static_cast<int>(s)}}});
+    }
+  }
+  return grouped;
+}
+
+}  // namespace
+
 Placement place(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
                 const Fleet& fleet, const std::vector<Counts>& counts,
                 const std::vector<int>& gpus) {
@@ -296,23 +319,27 @@ Placement place(const plan::ServingProblem& problem, const std::vector<PointTabl
   for (const Counts& one : counts)
     for (std::size_t k = 0; k < one.size(); ++k) sum[k] += one[k];
   if (!fleet.fit_nodes(sum)) return {std::nullopt, true};
+  Grouped grouped = groups_apart(fleet, counts, gpus);
+  if (std::ranges::any_of(grouped.left, [](int left) { return left < 0; }))
+    return {std::nullopt, true};
   std::optional<std::vector<FilledGpu>> filled;
   bool proven = true;
-  if (SlotPlacer placer(fleet, apart); placer.run(counts, gpus)) {
+  if (SlotPlacer placer(fleet, apart); placer.run(grouped.others, grouped.left)) {
     filled = std::move(placer).gpus();
   } else if (!apart.empty()) {
     proven = false;
   }
-  if (!filled && !apart.empty() && !fleet.has_groups()) {
+  if (!filled && !apart.empty()) {
     for (const auto order : {ApartSearch::Order::size, ApartSearch::Order::tied_first}) {
       if (filled || proven) continue;
-      ApartSearch search(fleet, apart, gpus);
-      if (search.run(counts, order)) filled = std::move(search).gpus();
+      ApartSearch search(fleet, apart, grouped.left);
+      if (search.run(grouped.others, order)) filled = std::move(search).gpus();
       proven = search.exhausted();
     }
   }
   if (!filled) return {std::nullopt, proven};
-  return {settle(problem, tables, fleet, *filled), true};
+  std::ranges::move(*filled, std::back_inserter(grouped.gpus));
+  return {settle(problem, tables, fleet, grouped.gpus), true};
 }
 
 }  // namespace partita::planners::serving

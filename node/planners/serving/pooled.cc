@@ -149,7 +149,9 @@ bool holds(PoolOracle& oracle, const plan::Service& service, const PoolParts& pa
 std::string own_space(const plan::ServingProblem& problem, const TokenColumns& columns,
                       PointTables fluid, const Options& options) {
   for (std::size_t e = 0; e < fluid.size(); ++e) columns.add_to(fluid[e], e, TokenSize::simulated);
-  const Outcome relaxed = plan_exact(problem, {std::move(fluid)}, quietly(options));
+  Modes modes{std::move(fluid)};
+  if (problem.survive > 0) modes = with_spare(problem, modes);
+  const Outcome relaxed = plan_exact(problem, modes, quietly(options));
   if (!relaxed.plan) return "";
   return fmt::format(
       "with replicas of language models that carry what they carry in the simulation, split at "
@@ -661,9 +663,21 @@ class PoolPlanner {
 
   void state_bounds(plan::ServingPlan& plan) const {
     Modes fluid{fluid_tables()};
-    if (problem_.goal == plan::Goal::energy)
+    if (problem_.goal == plan::Goal::energy) {
+      if (language_)
+        plan.explanation.push_back(
+            "watts of language models: above idle a replica burns what its GPUs burn at most, "
+            "while "
+            "it computes prompts and for every request's part of steps of full batches; replicas "
+            "that are asked for little have smaller batches and burn more");
       return state_watts(problem_, plan_energy(problem_, fluid, quietly(options_)).bound, plan);
-    if (problem_.survive > 0) return bound_surviving(problem_, fluid, options_, plan);
+    }
+    if (problem_.survive > 0) {
+      bound_surviving(problem_, fluid, options_, plan);
+      if (language_)
+        plan.explanation.push_back(own_space(problem_, columns_, fluid.front(), options_));
+      return;
+    }
     plan::Objective& objective = plan.objective;
     if (alone_) {
       objective.lower_bound_gpus =

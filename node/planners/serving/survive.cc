@@ -40,7 +40,10 @@ PointTables empty_like(const PointTables& tables, std::size_t services) {
   PointTables empty;
   for (const PointTable& table : tables) {
     const std::vector<std::optional<BestPoint>> none(table.profiles.size());
-    empty.push_back({.profiles = table.profiles, .best = {services, none}});
+    empty.push_back({.profiles = table.profiles,
+                     .best = {services, none},
+                     .gpus = table.gpus,
+                     .engines = table.engines});
   }
   empty.front().demand.assign(services, std::numeric_limits<double>::infinity());
   return empty;

@@ -45,7 +45,8 @@ double step_ms(const plan::Service& service, const profile::TokenEngine& engine,
          c.cached_token * n * mean.context;
 }
 
-// The sequences that fit, at most: by the limit that was measured and the cache.
+}  // namespace
+
 int most_sequences(const plan::Service& service, const profile::TokenEngine& engine) {
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
   const double held = mean.context / profile::kBlockTokens;
@@ -54,19 +55,17 @@ int most_sequences(const plan::Service& service, const profile::TokenEngine& eng
                                    std::max(1.0, static_cast<double>(engine.spec.blocks) / held))));
 }
 
-// The most sequences whose steps keep TPOT, as a real number; below 1: none.
+// The milliseconds of a step are a quadratic form of the square root of the sequences.
 double sequences_in_time(const plan::Service& service, const profile::TokenEngine& engine) {
-  double low = 0, high = most_sequences(service, engine);
-  const double limit = service.tokens->tpot.value;
-  if (limit <= 0 || step_ms(service, engine, high) <= limit) return high;
-  while (high - low > 1e-3 * high) {
-    const double middle = (low + high) / 2;
-    (step_ms(service, engine, middle) <= limit ? low : high) = middle;
-  }
-  return high;
+  const double most = most_sequences(service, engine), limit = service.tokens->tpot.value;
+  if (limit <= 0 || step_ms(service, engine, most) <= limit) return most;
+  const profile::StepCost& c = engine.spec.cost;
+  const double each = c.sequence + c.cached_token * plan::mean_of(*service.tokens).context;
+  const double left = std::max(0.0, limit - c.step), root = c.root_sequences;
+  const double found = std::pow(2 * left / (root + std::sqrt(root * root + 4 * each * left)), 2);
+  return step_ms(service, engine, 1) <= limit ? std::clamp(found, 1.0, most)
+                                              : std::min(found, most);
 }
-
-}  // namespace
 
 // One service on replicas under rates: always the same requests.
 class TokenTrials {
@@ -175,19 +174,11 @@ const hw::MigProfile& whole_of(const hw::GpuModel& gpu) {
   return *std::ranges::max_element(gpu.profiles, {}, &hw::MigProfile::gpcs);
 }
 
-int index_of(const hw::GpuModel& gpu, const std::string& profile) {
-  const std::string& name = profile.empty() ? whole_of(gpu).name : profile;
-  return gpu.profile_index(name);
-}
-
-bool keeps_apart(const plan::ServingProblem& problem, const plan::Service& service) {
-  return service.spread || !service.avoid.empty() ||
-         std::ranges::any_of(problem.services, [&](const plan::Service& other) {
-           return std::ranges::count(other.avoid, service.name) > 0;
-         });
-}
-
 }  // namespace
+
+int profile_of(const hw::GpuModel& gpu, const profile::TokenEngine& engine) {
+  return gpu.profile_index(engine.mig_profile.empty() ? whole_of(gpu).name : engine.mig_profile);
+}
 
 namespace {
 
@@ -287,19 +278,17 @@ int most_grouped(const plan::FleetEntry& entry) {
   return std::min(entry.node_gpus, entry.count.value_or(entry.node_gpus));
 }
 
-bool usable(const plan::FleetEntry& entry, const profile::TokenEngine& engine, bool apart) {
-  return engine.gpus <= most_grouped(entry) && !(apart && engine.gpus > 1) &&
-         index_of(entry.gpu, engine.mig_profile) >= 0;
+bool usable(const plan::FleetEntry& entry, const profile::TokenEngine& engine) {
+  return engine.gpus <= most_grouped(entry) && profile_of(entry.gpu, engine) >= 0;
 }
 
 std::vector<const profile::TokenEngine*> usable_engines(const plan::ServingProblem& problem,
                                                         const plan::Service& service) {
   std::vector<const profile::TokenEngine*> all;
-  const bool apart = keeps_apart(problem, service);
   for (const plan::FleetEntry& entry : problem.fleet)
     if (const auto engines = entry.engines.find(service.model); engines != entry.engines.end())
       for (const profile::TokenEngine& engine : engines->second)
-        if (usable(entry, engine, apart)) all.push_back(&engine);
+        if (usable(entry, engine)) all.push_back(&engine);
   return all;
 }
 
@@ -336,26 +325,24 @@ namespace {
 // Every engine of the service's model needs what no node here has.
 plan::Reason no_engine(const plan::ServingProblem& problem, const plan::Service& service) {
   const std::string subject = "service " + service.name;
-  const bool apart = keeps_apart(problem, service);
   int smallest = 0, there = 0;  // groups that would do, and GPUs that a group may have
   for (const plan::FleetEntry& entry : problem.fleet) {
     const auto engines = entry.engines.find(service.model);
     if (engines == entry.engines.end()) continue;
     there = std::max(there, most_grouped(entry));
     for (const profile::TokenEngine& engine : engines->second)
-      if (index_of(entry.gpu, engine.mig_profile) >= 0)
+      if (profile_of(entry.gpu, engine) >= 0)
         smallest = smallest == 0 ? engine.gpus : std::min(smallest, engine.gpus);
   }
-  if (!apart && smallest > there)
+  if (smallest > there)
     return {"fleet_count", subject, 1.0 * there, 1.0 * smallest,
             fmt::format("GPUs of one node that are there, and of the smallest group that model {} "
                         "was measured on",
                         service.model)};
-  return {
-      "profile", subject, 0, 1,
-      fmt::format("engines of model {} that may be used: all were measured on {}", service.model,
-                  apart ? "groups of GPUs, which a service with anti_affinity does not use"
-                        : "profiles that no GPU here has")};
+  return {"profile", subject, 0, 1,
+          fmt::format("engines of model {} that may be used: all were measured on profiles that no "
+                      "GPU here has",
+                      service.model)};
 }
 
 }  // namespace
@@ -366,7 +353,6 @@ namespace {
 // on the fewest GPUs.
 std::optional<plan::Reason> too_few_for(const plan::ServingProblem& problem,
                                         const plan::Service& service) {
-  if (keeps_apart(problem, service)) return std::nullopt;
   std::optional<plan::Reason> reason;
   for (const plan::FleetEntry& entry : problem.fleet) {
     const auto engines = entry.engines.find(service.model);
@@ -448,15 +434,15 @@ TokenColumns::Cells TokenColumns::cells_of(const plan::Service& service,
   std::ranges::stable_sort(engines, [](const auto& a, const auto& b) {
     return std::pair(a.second->gpus, -a.first.value) < std::pair(b.second->gpus, -b.first.value);
   });
-  const bool apart = keeps_apart(problem_, service);
   double best_each = 0;  // per GPU, of whole ones
   for (const auto& [fluid, engine] : engines) {
     const bool whole = engine->mig_profile.empty();
-    if (!usable(entry, *engine, apart) || fluid.value <= 0 ||
+    if (!usable(entry, *engine) || fluid.value <= 0 ||
         (whole && fluid.value / engine->gpus <= best_each))
       continue;
-    Cell& cell = cells[{index_of(entry.gpu, engine->mig_profile), engine->gpus}];
+    Cell& cell = cells[{profile_of(entry.gpu, *engine), engine->gpus}];
     cell.fluid = std::max(cell.fluid, fluid);
+    if (cell.engine == nullptr) cell.engine = engine;  // until one is found that keeps the promise
     if (fluid <= cell.best.rate) continue;
     const Rps beat{std::max(cell.best.rate.value, whole ? best_each * engine->gpus : 0)};
     const TokenRate rate = oracle.rate(service, *engine, beat);
@@ -472,7 +458,7 @@ void TokenColumns::add_to(PointTable& table, std::size_t entry, TokenSize size) 
   const hw::GpuModel& gpu = problem_.fleet[entry].gpu;
   if (table.gpus.empty()) {
     table.gpus.assign(table.profiles.size(), 1);
-    table.profiles.insert(table.profiles.end(), group_sizes_[entry].size(), index_of(gpu, ""));
+    table.profiles.insert(table.profiles.end(), group_sizes_[entry].size(), profile_of(gpu, {}));
     table.gpus.insert(table.gpus.end(), group_sizes_[entry].begin(), group_sizes_[entry].end());
   }
   table.engines.assign(problem_.services.size(), {});

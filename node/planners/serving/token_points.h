@@ -55,6 +55,15 @@ class TokenOracle {
   Asked poisson_, other_;  // the last ones
 };
 
+// Of the GPU model, the profile of an instance with that engine; of a group, that of all of a GPU.
+// Below 0: it has none.
+int profile_of(const hw::GpuModel& gpu, const profile::TokenEngine& engine);
+
+// The sequences that fit, at most: by the limit that was measured and the cache.
+int most_sequences(const plan::Service& service, const profile::TokenEngine& engine);
+// Of these, the most whose steps keep TPOT, as a real number; below 1: none.
+double sequences_in_time(const plan::Service& service, const profile::TokenEngine& engine);
+
 // No replica of that engine carries more with lengths at their means.
 Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine);
 

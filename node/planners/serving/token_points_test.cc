@@ -218,12 +218,6 @@ TEST(TokenPoints, what_nothing_keeps_is_told_by_the_number_that_is_missed) {
   EXPECT_EQ(few.need, service.percentile);
   EXPECT_GT(few.have, 50);
   EXPECT_LT(few.have, few.need);
-
-  plan::Service apart = asking("m70", 4000, 60, 600, 200);  // groups alone carry it
-  apart.spread = true;
-  const plan::Reason none = missed_tokens(problem, apart);
-  EXPECT_EQ(none.constraint, "profile");
-  EXPECT_NE(none.detail.find("anti_affinity"), std::string::npos);
 }
 
 TEST(TokenPoints, plans_are_optimal_in_their_space_of_at_most_16_GPUs) {

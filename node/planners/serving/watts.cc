@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/check.h"
 #include "base/index.h"
+#include "planners/serving/token_points.h"
+#include "planners/serving/token_watts.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -35,8 +38,41 @@ double joules_per_request(const plan::FleetEntry& entry, const std::string& mode
   return busy_watts(entry, model, point.gpcs) / measured->throughput.value;
 }
 
+namespace {
+
+// With as many sequences at once as it may have a request of a language model costs the least.
+Burn burn_of_tokens(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
+                    const Fleet& fleet, std::size_t s) {
+  const plan::Service& service = problem.services[s];
+  Burn burn{service.rate.value, {}, {}, std::vector<Prices>(modes.size())};
+  for (std::size_t cls = 0; cls < at(fleet.classes); ++cls) {
+    const auto e = at(fleet.model_of[cls]);
+    const std::size_t k = cls - at(fleet.first_class[e]);
+    const plan::FleetEntry& entry = problem.fleet[e];
+    const auto engines = entry.engines.find(service.model);
+    if (engines == entry.engines.end()) continue;
+    for (const profile::TokenEngine& engine : engines->second) {
+      const double carries = fluid_rate(service, engine).value;
+      if (engine.gpus != fleet.gpus[cls] || carries <= 0 ||
+          profile_of(entry.gpu, engine) != modes.front()[e].profiles[k])
+        continue;
+      const double joules = joules_per_answer(entry, service, engine, engine.spec.sequences);
+      burn.least[cls] = burn.most[cls] > 0 ? std::min(burn.least[cls], joules) : joules;
+      burn.most[cls] = std::max(burn.most[cls], carries);
+    }
+    for (std::size_t m = 0; m < modes.size(); ++m)
+      if (const auto& best = modes[m][e].best[s][k])
+        burn.joules[m][cls] =
+            joules_per_answer(entry, service, *modes[m][e].engines[s][k], best->batch);
+  }
+  return burn;
+}
+
+}  // namespace
+
 Burn burn_of(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
              const Fleet& fleet, std::size_t service) {
+  if (problem.services[service].tokens) return burn_of_tokens(problem, modes, fleet, service);
   Burn burn{problem.services[service].rate.value, {}, {}, std::vector<Prices>(modes.size())};
   const std::string& model = problem.services[service].model;
   const bool pooled = problem.rule.kind == plan::SloRule::Kind::pooled;
@@ -65,6 +101,23 @@ Burn burn_of(const plan::ServingProblem& problem, const std::vector<PointTables>
   return burn;
 }
 
+namespace {
+
+double joules_of(const plan::ServingProblem& problem, const plan::FleetEntry& entry,
+                 const plan::PlannedInstance& instance) {
+  const auto service = std::ranges::find(problem.services, instance.service, &plan::Service::name);
+  if (service->tokens) {
+    const profile::TokenEngine* const engine =
+        plan::engine_of(problem, entry.gpu.name, *service, instance);
+    CHECK(engine != nullptr);
+    return joules_per_answer(entry, *service, *engine, instance.batch);
+  }
+  const int gpcs = entry.gpu.profiles[at(entry.gpu.profile_index(instance.profile))].gpcs;
+  return joules_per_request(entry, service->model, {gpcs, instance.batch, instance.processes});
+}
+
+}  // namespace
+
 double expected_watts(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
   std::map<std::string, double> carried, joules;  // by service: the sum, and weighted with it
   std::map<std::string, int> used;                // by GPU model
@@ -73,11 +126,7 @@ double expected_watts(const plan::ServingProblem& problem, const plan::ServingPl
     const auto entry = std::ranges::find_if(
         problem.fleet, [&](const plan::FleetEntry& one) { return one.gpu.name == gpu.model; });
     for (const plan::PlannedInstance& instance : gpu.instances) {
-      const auto service =
-          std::ranges::find(problem.services, instance.service, &plan::Service::name);
-      const int gpcs = entry->gpu.profiles[at(entry->gpu.profile_index(instance.profile))].gpcs;
-      const double each =
-          joules_per_request(*entry, service->model, {gpcs, instance.batch, instance.processes});
+      const double each = joules_of(problem, *entry, instance);
       carried[instance.service] += instance.throughput.value;
       joules[instance.service] += instance.throughput.value * each;
     }

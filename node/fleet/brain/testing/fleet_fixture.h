@@ -25,9 +25,10 @@ inline void become(NodeRecord& node, const Part& part) {
 
 struct TestFleet {
   FleetView view;
-  Leader leader{ground_of_tests()};
+  Leader leader;
 
-  explicit TestFleet(int nodes, int gpus = 2) {
+  explicit TestFleet(int nodes, int gpus = 2, const FleetGround& ground = ground_of_tests())
+      : leader(ground) {
     for (int n = 0; n < nodes; ++n) {
       const NodeRecord node = node_of_tests(fmt::format("n{}", n), gpus);
       view.nodes[node.node] = node;

@@ -14,8 +14,8 @@ namespace partita::llm {
 
 class PlainEngine {
  public:
-  PlainEngine(const EngineSpec& spec, std::span<const Request> requests, int in_flight)
-      : spec_(spec), requests_(requests), in_flight_(in_flight) {
+  PlainEngine(const EngineSpec& spec, std::span<const Request> requests, const Loop& loop)
+      : spec_(spec), requests_(requests), in_flight_(loop.in_flight), door_(loop.door) {
     run_.requests.resize(requests.size());
   }
 
@@ -25,6 +25,11 @@ class PlainEngine {
       while (in_flight_ == 0 && next_ < requests_.size() &&
              requests_[next_].arrival.value <= run_.end.value)
         next_arrives();
+      while (door_.wait.value > 0 && !waiting_.empty() && is_tired(waiting_.front())) {
+        run_.requests[waiting_.front().request] = Served{};
+        run_.requests[waiting_.front().request].refused = true;
+        waiting_.erase(waiting_.begin());
+      }
       if (running_.empty() && waiting_.empty()) come();
       if (!running_.empty() || !waiting_.empty())
         step();
@@ -55,7 +60,8 @@ class PlainEngine {
   void next_arrives() {
     while (next_ < requests_.size()) {
       const std::size_t i = next_++;
-      const bool fits = up(long{requests_[i].in} + requests_[i].out - 1) <= spec_.blocks;
+      const bool fits = up(long{requests_[i].in} + requests_[i].out - 1) <= spec_.blocks &&
+                        (in_flight_ > 0 || is_let_in(requests_[i]));
       run_.requests[i].refused = !fits;
       if (fits) {
         run_.requests[i].arrival = in_flight_ > 0 ? run_.end : requests_[i].arrival;
@@ -63,6 +69,47 @@ class PlainEngine {
       }
       if (fits || in_flight_ == 0) return;
     }
+  }
+
+  bool is_tired(const Sequence& s) const {
+    const Served& one = run_.requests[s.request];
+    return one.preemptions == 0 && run_.end - one.arrival > door_.wait;
+  }
+
+  // Whether its first token comes in time, with all who are to compute before it.
+  bool is_let_in(const Request& asked) const {
+    if (door_.ttft.value <= 0) return true;
+    const StepCost& c = spec_.cost;
+    const auto prompt = [&](double from, double to) {
+      return c.prompt_token * (to - from) + c.prompt_context * (to - from) * (to + from) / 2;
+    };
+    double left = door_.ttft.value - door_.request_ms - door_.request_token_ms * asked.in;
+    if (running_.empty() && waiting_.empty()) {
+      const double half = std::max(1, asked.in / 2);
+      return prompt(0, half) + c.step * std::ceil(half / spec_.step_tokens) <= left;
+    }
+    const auto known = [&](const Request& r) {
+      return r.prefix >= 0 && cached_.contains(r.prefix) ? r.prefix_tokens / 16 * 16 : 0;
+    };
+    double n = 0, context = 0, tokens = asked.in - known(asked);
+    left -= prompt(known(asked), asked.in) + (run_.end - asked.arrival).value;
+    for (const Sequence& s : running_) {
+      n += s.decodes;
+      context += s.decodes ? s.computed : 0;
+      if (s.decodes) continue;
+      tokens += of(s).in + s.produced - s.computed;
+      left -= prompt(s.computed, of(s).in + s.produced);
+    }
+    const auto free = spec_.sequences - static_cast<int>(running_.size());
+    int behind = 0;
+    for (const Sequence& s : waiting_) {
+      left -= prompt(known(of(s)), of(s).in + s.produced);
+      if (behind++ < free) tokens += of(s).in + s.produced - known(of(s));
+    }
+    const double step =
+        c.step + c.sequence * n + c.root_sequences * std::sqrt(n) + c.cached_token * context;
+    if (behind >= free) left -= (behind - free + 1) * door_.mean_out * step / spec_.sequences;
+    return step * std::ceil(tokens / std::max(1.0, spec_.step_tokens - n)) <= left;
   }
 
   // Blocks that nobody holds; prefixes that nobody uses are as good as free.
@@ -234,6 +281,7 @@ class PlainEngine {
   const EngineSpec& spec_;
   const std::span<const Request> requests_;
   const int in_flight_;
+  const Door door_;
   EngineRun run_;
   std::size_t next_ = 0;
   std::vector<Sequence> running_, waiting_;
