@@ -370,6 +370,7 @@ constexpr FlagWords kWords[] = {
     {"--new-traces", "", "Start a trace for inferences that come without one (traceparent)"},
     {"--no-etching", "", "Simulate a chip without text on it"},
     {"--no-gpu", "", "Do not use the GPU, even where one could be used"},
+    {"--no-metrics", "", "Say nothing at /metrics"},
     {"--no-reset", "",
      "Refuse a change that turns MIG on where that takes a reset of the GPU (A100, A30); without "
      "this flag an idle GPU is reset, a busy one never"},

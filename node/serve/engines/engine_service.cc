@@ -1,6 +1,7 @@
 #include "serve/engines/engine_service.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "serve/brain/service_brain.h"
@@ -9,6 +10,9 @@ namespace partita::serve {
 namespace {
 
 constexpr double kLearning = 0.05;
+constexpr std::int64_t kOfLate = 2'000'000'000;  // of priorities that came
+constexpr int kMostHalves = 8;
+constexpr double kLeastDepth = 4;  // requests that may wait and be in time
 // A prompt may have so many times fewer tokens than its bytes say.
 constexpr int kFewerTokens = 2;
 
@@ -19,13 +23,6 @@ Denial not_ready(const std::string& service) {
 }
 
 std::int64_t nanos(Millis time) { return static_cast<std::int64_t>(time.value * 1e6); }
-
-// Who goes first: by priority, then by arrival.
-bool before(const EngineCall* one, const EngineCall* other) {
-  if (one->ask().priority != other->ask().priority)
-    return one->ask().priority > other->ask().priority;
-  return one->arrived() < other->arrived();
-}
 
 // Its TTFT with no other request there, at the least; nothing: nobody knows.
 std::optional<std::int64_t> soonest(const EngineCall& call, const EngineSet& engines,
@@ -85,8 +82,14 @@ double EngineService::bytes_per_token(std::int64_t now) const {
 
 std::int64_t EngineService::expected_ttft(const EngineCall& call, const EngineReplica& replica,
                                           std::int64_t now) const {
-  return replica.guess.ttft(call.prompt_tokens, cached_tokens(call, replica, bytes_per_token(now)),
-                            now);
+  const std::int64_t computed = replica.guess.ttft(
+      call.prompt_tokens, cached_tokens(call, replica, bytes_per_token(now)), now);
+  // What finds no room in the KV cache waits there until others end.
+  const auto free = replica.kv_tokens_free(now);
+  if (!free || *free >= call.prompt_tokens) return computed;
+  const double ends = std::ceil((call.prompt_tokens - *free) / std::max(mean_cost_, 1.0));
+  return computed +
+         static_cast<std::int64_t>(ends * static_cast<double>(replica.guess.gap(mean_out_, now)));
 }
 
 double EngineService::cost_at(const EngineCall& call, const EngineReplica& replica,
@@ -145,7 +148,7 @@ Denial EngineService::refused(long TokenFates::*fate, Denial why) {
 std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now) {
   const auto best = choose(call, Room::some);
   const bool waits = best == nullptr;
-  if (waits && waiting() >= desk_.options.queue_limit)
+  if (waits && !has_place(call))
     return refused(&TokenFates::full,
                    {.kind = Denial::Kind::slowed,
                     .message = "too many requests wait for '" + terms_.name + "'",
@@ -154,6 +157,7 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   if (call.ask().timeout_ns)
     most = most > 0 ? std::min(most, *call.ask().timeout_ns) : *call.ask().timeout_ns;
   if (most <= 0) return std::nullopt;
+  const std::int64_t promised = most;
   const auto said = [](std::int64_t ns) { return std::to_string(ns / 1'000'000) + " ms"; };
   if (const auto least = soonest(call, engines_, bytes_per_token(now), now); least && *least > most)
     return refused(
@@ -166,14 +170,63 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   if (there == nullptr) return std::nullopt;
   const std::int64_t expected =
       expected_ttft(call, *there, now) + (waits ? expected_wait(call, now) : 0);
-  if (expected <= most) return std::nullopt;
+  most = may_use(call, most, now);
+  if (expected <= most) return over_share(call, {expected, most}, now);
   call.trial = choose(call, Room::idle) != nullptr;
   if (call.trial) return std::nullopt;
-  return refused(&TokenFates::late,
+  ranks_[call.ask().priority].shares.refused(call.ask().key, now);
+  return refused(
+      &TokenFates::late,
+      {.kind = Denial::Kind::slowed,
+       .message = "its first token would come after " + said(expected) + ", of " + said(most) +
+                  (most < promised ? " that its priority may use up" : " promised"),
+       .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)});
+}
+
+// Where too many wait, one that would go behind it all makes room for it.
+bool EngineService::has_place(const EngineCall& call) {
+  if (waiting() < desk_.options.queue_limit) return true;
+  if (waiting_.empty()) return false;
+  EngineCall* const last = waiting_.back();
+  if (last->ask().priority >= call.ask().priority || !before(&call, last)) return false;
+  const Denial why{
+      .kind = Denial::Kind::slowed,
+      .message = "too many requests of a higher priority wait for '" + terms_.name + "'",
+      .retry_after_ns = expected_wait(*last, Loop::now_ns())};
+  waiting_.pop_back();
+  last->refuse(why, &TokenFates::full);
+  return waiting() < desk_.options.queue_limit;
+}
+
+// Of the promised TTFT, one of a priority below others that came of late.
+std::int64_t EngineService::may_use(const EngineCall& call, std::int64_t promised,
+                                    std::int64_t now) {
+  ranks_[call.ask().priority].came = now;
+  std::int64_t most = promised;
+  int halves = 0;
+  for (const auto& [priority, rank] : ranks_)
+    if (priority > call.ask().priority && now - rank.came < kOfLate && ++halves <= kMostHalves)
+      most /= 2;
+  return most;
+}
+
+// Its key has its part of what waits and would be in time; what that is, is told by how long the
+// next would wait behind those that do.
+std::optional<Denial> EngineService::over_share(EngineCall& call, const Expected& expected,
+                                                std::int64_t now) {
+  if (call.ask().key.empty()) return std::nullopt;
+  long ahead = waiting();
+  for (const auto& one : engines_.here()) ahead += one->guess.prefilling();
+  const double depth =
+      std::max(kLeastDepth, static_cast<double>(ahead) * static_cast<double>(expected.most) /
+                                std::max(static_cast<double>(expected.ttft), 1.0));
+  FairShares& shares = ranks_[call.ask().priority].shares;
+  call.tag = shares.may(call.ask().key, call.ask().limits.weight, depth, now);
+  if (call.tag) return std::nullopt;
+  return refused(&TokenFates::over_share,
                  {.kind = Denial::Kind::slowed,
-                  .message = "its first token would come after " + said(expected) + ", of " +
-                             said(most) + " promised",
-                  .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)});
+                  .message = "this key has had its share of what '" + terms_.name + "' carries",
+                  .retry_after_ns = std::max<std::int64_t>(expected.ttft, 1'000'000)});
 }
 
 Denial over_limit(std::int64_t wait) {
@@ -213,7 +266,30 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
     }
   }
   ++calls_;
+  if (call->tag) {
+    const double tokens = call->prompt_tokens + mean_out_;
+    FairShares& shares = ranks_[call->ask().priority].shares;
+    shares.let_in(call->ask().key, *call->tag,
+                  std::max(1, static_cast<int>(std::lround(tokens / std::max(mean_cost_, 1.0)))));
+    shares.waits(call->ask().key, *call->tag);
+  }
   return call;
+}
+
+void EngineService::has_token(EngineCall& call) {
+  if (!call.tag) return;
+  ranks_[call.ask().priority].shares.begun(call.ask().key, *call.tag);
+  call.tag.reset();
+}
+
+// Who goes first.
+bool EngineService::before(const EngineCall* one, const EngineCall* other) const {
+  const Millis ttft = terms_.tokens ? terms_.tokens->ttft : Millis{};
+  const std::int64_t each = nanos(ttft.value > 0 ? ttft : kUsualTtft);
+  const auto key = [&](const EngineCall* call) {
+    return call->arrived() - call->ask().priority * each;
+  };
+  return key(one) < key(other);
 }
 
 void EngineService::uncount() {
@@ -232,7 +308,10 @@ void EngineService::start(EngineCall& call) {
 }
 
 void EngineService::enqueue(EngineCall& call) {
-  waiting_.insert(std::ranges::upper_bound(waiting_, &call, before), &call);
+  const auto goes_before = [this](const EngineCall* one, const EngineCall* other) {
+    return before(one, other);
+  };
+  waiting_.insert(std::ranges::upper_bound(waiting_, &call, goes_before), &call);
 }
 
 void EngineService::again(EngineCall& call, int tries) {
@@ -270,6 +349,7 @@ void EngineService::release(std::shared_ptr<EngineCall> call) {
 
 void EngineService::over(EngineCall& call, const EngineCame& came) {
   ++(counters_.fates.*came.fate);
+  has_token(call);
   const TokenUsage& used = came.used;
   for (TokenUsage* sum : {&counters_.used, &counters_.by_key[call.ask().key]}) {
     sum->prompt += used.prompt;
@@ -287,6 +367,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     if (came.times.tpot > 0) counters_.tpot.add(came.times.tpot);
     if (used.completion > 0)
       mean_out_ += kLearning * (static_cast<double>(used.completion) - mean_out_);
+    mean_cost_ += kLearning * (static_cast<double>(used.prompt + used.completion) - mean_cost_);
   }
   if (came.prompt_bytes > 0 && used.prompt > 0) {
     const double seen = static_cast<double>(came.prompt_bytes) / static_cast<double>(used.prompt);

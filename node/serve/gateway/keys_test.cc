@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "serve/brain/fair_shares.h"
+
 namespace partita::serve {
 namespace {
 
