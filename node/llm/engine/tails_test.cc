@@ -17,13 +17,13 @@ namespace {
 
 using testing::HasSubstr;
 
-const LearnedEngine kEngine{
+const LearnedEngine kKnown{
     .spec = {.cost = {.step = 6, .sequence = 0.05, .cached_token = 2e-5, .prompt_token = 0.03},
              .step_tokens = 2048,
              .sequences = 64,
              .blocks = 60'000},
     .request = Millis{5}};
-const std::vector<Shape> kShapes = {{256, 64}, {1024, 64}, {1024, 256}};
+const std::vector<Shape> kThree = {{256, 64}, {1024, 64}, {1024, 256}};
 
 Configuration on_h100() {
   Configuration c;
@@ -47,13 +47,13 @@ struct Slower {
   Millis of(Millis ms) const { return times * ms + Millis{more_ms}; }
 };
 
-// As kEngine has it, but for the p99s.
+// As kKnown has it, but for the p99s.
 std::vector<Point> points_with(const Slower& ttft, const Slower& tpot) {
   std::vector<Point> points;
-  for (const Shape& shape : kShapes)
+  for (const Shape& shape : kThree)
     for (const int n : {1, 4, 16}) {
-      const auto all = loop_times(kEngine, shape, n).value();
-      const auto mean = closed_loop(kEngine, shape, n).value();
+      const auto all = loop_times(kKnown, shape, n).value();
+      const auto mean = closed_loop(kKnown, shape, n).value();
       std::vector<Millis> first, each;
       for (const LoopTimes& one : all) first.push_back(one.ttft), each.push_back(one.tpot);
       Point point{shape, static_cast<double>(n), mean.ttft, mean.tpot};
@@ -65,16 +65,16 @@ std::vector<Point> points_with(const Slower& ttft, const Slower& tpot) {
 }
 
 TEST(Tails, OfWhatIsAsSimulatedAddNothing) {
-  const Tails tails = tails_of(kEngine, points_with({}, {}));
+  const Tails tails = tails_of(kKnown, points_with({}, {}));
   ASSERT_TRUE(tails.errors);
   EXPECT_EQ(tails.errors->percentiles, 9);
   EXPECT_NEAR(tails.errors->ttft_error + tails.errors->tpot_error, 0, 1e-12);
   EXPECT_NEAR(tails.ttft.of(100) + tails.tpot.of(10), 110, 1e-9);
-  EXPECT_FALSE(tails_of(kEngine, {{{256, 64}, 4, Millis{9}, Millis{7}}}).errors);
+  EXPECT_FALSE(tails_of(kKnown, {{{256, 64}, 4, Millis{9}, Millis{7}}}).errors);
 }
 
 TEST(Tails, FasterOnesMakeNoPromiseLooser) {
-  const Tails tails = tails_of(kEngine, points_with({0.5, 0}, {0.5, 0}));
+  const Tails tails = tails_of(kKnown, points_with({0.5, 0}, {0.5, 0}));
   EXPECT_EQ(tails.ttft, profile::TailMargin{});
   EXPECT_EQ(tails.tpot, profile::TailMargin{});
   EXPECT_NEAR(tails.errors->ttft_error, 1, 1e-9);
@@ -88,17 +88,16 @@ TEST(Tails, SayAtNoMeasuredPointLess) {
     const Slower ttft{1 + rng.uniform(), 50 * rng.uniform()},
         tpot{1 + rng.uniform(), rng.uniform()};
     const std::vector<Point> points = points_with(ttft, tpot);
-    const Tails tails = tails_of(kEngine, points);
+    const Tails tails = tails_of(kKnown, points);
     for (const Point& point : points) {
-      const auto all =
-          loop_times(kEngine, point.shape, static_cast<int>(point.concurrency)).value();
+      const auto all = loop_times(kKnown, point.shape, static_cast<int>(point.concurrency)).value();
       std::vector<Millis> first, each;
       for (const LoopTimes& one : all) first.push_back(one.ttft), each.push_back(one.tpot);
       EXPECT_GE(tails.ttft.of(at_percent(first, 99).value), point.ttft_at.p99->value * (1 - 1e-12));
       EXPECT_GE(tails.tpot.of(at_percent(each, 99).value), point.tpot_at.p99->value * (1 - 1e-12));
     }
   }
-  const Tails more = tails_of(kEngine, points_with({1, 40}, {1, 0}));
+  const Tails more = tails_of(kKnown, points_with({1, 40}, {1, 0}));
   EXPECT_NEAR(more.ttft.of(10'000), 10'040, 1e-6);  // not so many times as much
 }
 
@@ -107,13 +106,13 @@ TEST(Tails, OpenLoopsAreHeldAgainstOpenLoops) {
   std::vector<Point> points = points_with({}, {});
   const Rps rate{4};
   std::vector<Millis> first;
-  for (const LoopTimes& one : open_times(kEngine, {1024, 64}, rate).value())
+  for (const LoopTimes& one : open_times(kKnown, {1024, 64}, rate).value())
     first.push_back(one.ttft);
   Point open{{1024, 64}, 2.5, Millis{1e6}, Millis{1e6}};
   open.rate = rate;
   open.ttft_at.p99 = 3 * at_percent(first, 99);
   points.push_back(open);
-  const Tails tails = tails_of(kEngine, points);
+  const Tails tails = tails_of(kKnown, points);
   EXPECT_NEAR(tails.ttft.times, 3, 1e-9);
   const auto learned = engine_of({on_h100(), points});
   ASSERT_TRUE(learned);

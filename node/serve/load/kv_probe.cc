@@ -1,24 +1,25 @@
 #include "serve/load/kv_probe.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace partita::serve {
 namespace {
 
 // A request that got no token while another got so many was not computed.
-constexpr std::ptrdiff_t kPause = 8;
+constexpr std::ptrdiff_t kPause = 4;
 constexpr double kTogether = 0.985;
+// Of shorter ones the blocks that are not full are too much.
+constexpr int kShortest = 160;
 
 std::ptrdiff_t tokens_until(const TokenTimes& answer, std::int64_t time) {
   return std::ranges::upper_bound(answer.at, time) - answer.at.begin();
 }
 
+// It was not computed for a while that began before that time.
 bool pauses(const TokenTimes& one, const std::vector<TokenTimes>& others, std::int64_t until) {
   for (std::size_t i = 1; i < one.at.size() && one.at[i - 1] < until; ++i)
     for (const TokenTimes& other : others)
-      if (tokens_until(other, std::min(one.at[i], until)) - tokens_until(other, one.at[i - 1]) >=
-          kPause)
+      if (tokens_until(other, one.at[i]) - tokens_until(other, one.at[i - 1]) >= kPause)
         return true;
   return false;
 }
@@ -34,19 +35,30 @@ class Search {
     while (2 * requests <= probe_.most_requests && fits(2 * requests, length) && together_)
       requests *= 2;
     while (length <= probe_.most_tokens / 2 && fits(requests, 2 * length)) length *= 2;
-    // Where a longer one is none that the engine takes, more of them are tried.
-    while (refused_ && 2 * requests <= probe_.most_requests && fits(2 * requests, length))
-      requests *= 2;
-    if (refused_ || over()) return found(over() ? "time was up" : error_);
+    while (length < kShortest && requests > 1 && !refused_) {
+      requests /= 2;
+      while (length <= probe_.most_tokens / 2 && fits(requests, 2 * length)) length *= 2;
+    }
     int above = 2 * length;
-    if (above > probe_.most_tokens) return found("longer requests are not tried");
+    bool longest = above > probe_.most_tokens || refused_;  // not for want of cache
+    // Where an engine takes no longer ones, more of them are tried; twice as many of half the length
+    // need about as much.
+    while (longest && 2 * requests <= probe_.most_requests && !over()) {
+      longest = fits(2 * requests, length);
+      requests *= 2;
+      if (longest) continue;
+      above = length;
+      length = std::max(length / 2, 1);
+    }
     while (above - length > 1 && above > (1 + probe_.precision) * length && !over()) {
       const int middle = length + (above - length) / 2;
-      (fits(requests, middle) ? length : above) = middle;
-      if (refused_) break;
+      const bool fitted = fits(requests, middle);
+      (fitted ? length : above) = middle;
+      if (!fitted) longest = refused_;
     }
-    found_.full = !refused_ && !over();
-    return found(over() ? "time was up" : error_);
+    found_.full = !longest && !over();
+    found_.ended = over() ? "time was up" : longest ? "it takes no longer requests" : "";
+    return found_;
   }
 
  private:
@@ -62,7 +74,7 @@ class Search {
     double all = 0;
     for (const TokenTimes& one : *answers)
       all += static_cast<double>(one.prompt) + static_cast<double>(one.at.size());
-    together_ = held >= kTogether * all;
+    together_ = held + (kPause + 2) * requests >= kTogether * all;
     if (held > found_.tokens) {
       found_.tokens = held;
       found_.requests = requests;
@@ -73,11 +85,6 @@ class Search {
   Result<KvFound> first_fault() const {
     return environment_error("", refused_ ? error_ : "a request by itself is not answered in time");
   }
-  KvFound found(const std::string& why) {
-    found_.ended = why;
-    return found_;
-  }
-
   const KvProbe& probe_;
   const PlayTogether& play_;
   KvFound found_;
@@ -89,18 +96,22 @@ class Search {
 }  // namespace
 
 double held_together(const std::vector<TokenTimes>& answers, std::int64_t margin) {
-  std::optional<std::int64_t> last_first, first_last;
+  std::int64_t last_first = 0;
+  const TokenTimes* first = nullptr;  // that ends
   for (const TokenTimes& one : answers) {
-    if (one.at.empty()) return 0;
-    last_first = std::max(one.at.front(), last_first.value_or(one.at.front()));
-    first_last = std::min(one.at.back(), first_last.value_or(one.at.back()));
+    if (std::ssize(one.at) < kPause + 2) return 0;
+    last_first = std::max(last_first, one.at.front());
+    if (first == nullptr || one.at.back() < first->at.back()) first = &one;
   }
-  if (!last_first || *last_first + margin >= *first_last) return 0;
+  if (first == nullptr) return 0;
+  // So long before it ends that one that is not there then has a pause.
+  const std::int64_t time = first->at[first->at.size() - 2 - kPause];
+  if (last_first + margin >= time) return 0;
   double held = 0;
   for (const TokenTimes& one : answers) {
-    if (pauses(one, answers, *first_last)) return 0;
+    if (pauses(one, answers, time)) return 0;
     // Of the newest token nothing is kept yet.
-    held += static_cast<double>(one.prompt + tokens_until(one, *first_last) - 1);
+    held += static_cast<double>(one.prompt + tokens_until(one, time) - 1);
   }
   return held;
 }

@@ -27,7 +27,7 @@ struct KvProbe {
   int most_requests = 256;           // at a time, at most
   double precision = 0.02;           // the length is bisected to
   std::int64_t margin = 20'000'000;  // nanoseconds that first tokens are sooner than the first end
-  std::function<bool()> is_over;     // time is up; null: never
+  std::function<bool()> is_over = {};  // time is up; null: never
 };
 
 struct KvFound {

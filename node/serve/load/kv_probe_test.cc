@@ -14,14 +14,14 @@
 namespace partita::serve {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
+constexpr double kNanosPerMs = 1e6;
 
 profile::EngineSpec random_spec(Rng& rng) {
   profile::EngineSpec spec;
   spec.cost = {.step = 2 + 20 * rng.uniform(), .sequence = 0.1, .prompt_token = 0.05};
   spec.step_tokens = 256 << rng.below(5);
   spec.sequences = 8 << rng.below(6);
-  spec.blocks = static_cast<std::int64_t>(100 * std::pow(2, 8 * rng.uniform()));
+  spec.blocks = static_cast<std::int64_t>(100 * std::pow(2, 6 * rng.uniform()));
   return spec;
 }
 
@@ -54,7 +54,7 @@ class ByBlocks {
   }
   std::vector<TokenTimes> run() {
     for (std::int64_t now = 0; !waiting_.empty() || !running_.empty();) {
-      now += static_cast<std::int64_t>(spec_.cost.step * kMs);
+      now += static_cast<std::int64_t>(spec_.cost.step * kNanosPerMs);
       admit();
       int left = spec_.step_tokens;
       for (std::size_t i = 0; i < running_.size(); ++i) {
@@ -114,7 +114,7 @@ using Engine = std::vector<TokenTimes> (*)(const profile::EngineSpec&, int, int)
 
 void finds_what_fits(Engine engine, std::uint64_t seed) {
   Rng rng(seed);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 12; ++round) {
     const profile::EngineSpec spec = random_spec(rng);
     const auto truth = static_cast<double>(spec.blocks * profile::kBlockTokens);
     int plays = 0;
@@ -135,27 +135,30 @@ void finds_what_fits(Engine engine, std::uint64_t seed) {
 TEST(KvProbe, FindsWhatFitsWhereWholeAnswersAreKept) { finds_what_fits(play_whole, 1); }
 TEST(KvProbe, FindsWhatFitsWhereBlocksAreTakenAsNeeded) { finds_what_fits(play_by_blocks, 2); }
 
-std::vector<TokenTimes> answers(std::vector<std::vector<std::int64_t>> times) {
-  std::vector<TokenTimes> all;
-  for (auto& at : times) all.push_back({10, std::move(at)});
-  return all;
+// One with so many tokens, each after so long, and with a pause behind one of them.
+TokenTimes answer(std::int64_t begin, int tokens, int paused_at = 0, std::int64_t pause = 0) {
+  TokenTimes one{.prompt = 10};
+  for (int i = 0; i < tokens; ++i) {
+    one.at.push_back(begin + i * 10);
+    if (paused_at > 0 && i >= paused_at) one.at.back() += pause;
+  }
+  return one;
 }
 
 TEST(KvProbe, WhatWaitedForAnotherWasNotHeldWithIt) {
-  EXPECT_EQ(held_together(answers({{1, 2, 3, 9}, {2, 3, 4, 5}}), 0), (10 + 3 - 1) + (10 + 4 - 1));
-  EXPECT_EQ(held_together(answers({{1, 2, 3}, {4, 5, 6}}), 0), 0);       // it came afterwards
-  EXPECT_EQ(held_together(answers({{1, 2, 30}, {25, 40, 41}}), 10), 0);  // or about then
-  EXPECT_EQ(held_together(answers({{}, {1, 2}}), 0), 0);
+  // Six tokens before the end of the first: 15 and 13 tokens are there, the newest is not kept.
+  EXPECT_EQ(held_together({answer(0, 20), answer(20, 30)}, 0), (10 + 14) + (10 + 12));
+  EXPECT_EQ(held_together({answer(0, 20), answer(200, 30)}, 0), 0);   // it came afterwards
+  EXPECT_EQ(held_together({answer(0, 20), answer(130, 30)}, 50), 0);  // or about then
+  EXPECT_EQ(held_together({answer(0, 20), {.prompt = 10}}, 0), 0);
   EXPECT_EQ(held_together({}, 0), 0);
 }
 
 // A sequence without a token while another has many was preempted.
 TEST(KvProbe, WhatPausedWasNotHeld) {
-  std::vector<std::int64_t> steady, gap{1, 2};
-  for (std::int64_t i = 1; i <= 40; ++i) steady.push_back(i);
-  for (std::int64_t i = 30; i <= 50; ++i) gap.push_back(i);
-  EXPECT_EQ(held_together(answers({steady, gap}), 0), 0);
-  EXPECT_GT(held_together(answers({steady, steady}), 0), 0);
+  EXPECT_GT(held_together({answer(0, 40), answer(0, 40)}, 0), 0);
+  EXPECT_EQ(held_together({answer(0, 40), answer(0, 40, 20, 60)}, 0), 0);
+  EXPECT_EQ(held_together({answer(0, 40), answer(0, 40, 33, 500)}, 0), 0);  // until the other ended
 }
 
 TEST(KvProbe, SaysWhyItEnded) {
@@ -169,7 +172,7 @@ TEST(KvProbe, SaysWhyItEnded) {
   const auto most = find_kv_tokens({.most_requests = 16}, play);
   ASSERT_TRUE(most);
   EXPECT_FALSE(most->full);
-  EXPECT_EQ(most->ended, "longer than the context");
+  EXPECT_EQ(most->ended, "it takes no longer requests");
   EXPECT_EQ(most->requests, 16);
   plays = 0;
   const auto cut = find_kv_tokens({.is_over = [&] { return plays >= 3; }}, play);
