@@ -25,6 +25,7 @@ class FairShares {
   void refused(std::string_view key, Nanos now);  // for another reason
   void waits(std::string_view key, double tag);
   void begun(std::string_view key, double tag);  // it does not wait any more
+  double waiting() const { return static_cast<double>(waiting_.size()); }  // rows
 
  private:
   struct Key {

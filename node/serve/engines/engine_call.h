@@ -78,7 +78,9 @@ class EngineCall {
   int prompt_tokens = 1;     // guessed
   Completion completion = {};
   std::vector<const EngineReplica*> tried = {};  // and lost
-  std::optional<double> tag = {};                // of its key's share, while it has no token
+  // Of its key's share, while it has no token: its place, and what it counts for.
+  std::optional<double> tag = {};
+  int rows = 1;
   bool trial = false;           // expected to be late, and let in since an engine has nothing to do
   std::int64_t not_before = 0;  // goes to an engine
 

@@ -13,6 +13,7 @@ constexpr double kLearning = 0.05;
 constexpr std::int64_t kOfLate = 2'000'000'000;  // of priorities that came
 constexpr int kMostHalves = 8;
 constexpr double kLeastDepth = 4;  // requests that may wait and be in time
+constexpr double kMostRows = 64;   // of usual requests, that a long one counts for
 // A prompt may have so many times fewer tokens than its bytes say.
 constexpr int kFewerTokens = 2;
 
@@ -183,19 +184,23 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
        .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)});
 }
 
-// Where too many wait, one that would go behind it all makes room for it.
-bool EngineService::has_place(const EngineCall& call) {
+// Where too many wait, one of a lower priority that would go behind all makes room.
+bool EngineService::has_place(const EngineCall& call) const {
   if (waiting() < desk_.options.queue_limit) return true;
   if (waiting_.empty()) return false;
+  const EngineCall* const last = waiting_.back();
+  return last->ask().priority < call.ask().priority && before(&call, last);
+}
+
+void EngineService::make_place() {
+  if (waiting() < desk_.options.queue_limit) return;
   EngineCall* const last = waiting_.back();
-  if (last->ask().priority >= call.ask().priority || !before(&call, last)) return false;
   const Denial why{
       .kind = Denial::Kind::slowed,
       .message = "too many requests of a higher priority wait for '" + terms_.name + "'",
       .retry_after_ns = expected_wait(*last, Loop::now_ns())};
   waiting_.pop_back();
   last->refuse(why, &TokenFates::full);
-  return waiting() < desk_.options.queue_limit;
 }
 
 // Of the promised TTFT, one of a priority below others that came of late.
@@ -215,13 +220,15 @@ std::int64_t EngineService::may_use(const EngineCall& call, std::int64_t promise
 std::optional<Denial> EngineService::over_share(EngineCall& call, const Expected& expected,
                                                 std::int64_t now) {
   if (call.ask().key.empty()) return std::nullopt;
-  long ahead = waiting();
-  for (const auto& one : engines_.here()) ahead += one->guess.prefilling();
-  const double depth =
-      std::max(kLeastDepth, static_cast<double>(ahead) * static_cast<double>(expected.most) /
-                                std::max(static_cast<double>(expected.ttft), 1.0));
   FairShares& shares = ranks_[call.ask().priority].shares;
-  call.tag = shares.may(call.ask().key, call.ask().limits.weight, depth, now);
+  double ahead = waiting();
+  for (const auto& one : engines_.here()) ahead += one->guess.prefilling();
+  const double depth = std::max(ahead, shares.waiting()) * static_cast<double>(expected.most) /
+                       std::max(static_cast<double>(expected.ttft), 1.0);
+  call.rows = static_cast<int>(
+      std::clamp((call.prompt_tokens + mean_out_) / std::max(mean_cost_, 1.0), 1.0, kMostRows));
+  call.tag =
+      shares.may(call.ask().key, call.ask().limits.weight, std::max(depth, kLeastDepth), now);
   if (call.tag) return std::nullopt;
   return refused(&TokenFates::over_share,
                  {.kind = Denial::Kind::slowed,
@@ -267,18 +274,17 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   }
   ++calls_;
   if (call->tag) {
-    const double tokens = call->prompt_tokens + mean_out_;
     FairShares& shares = ranks_[call->ask().priority].shares;
-    shares.let_in(call->ask().key, *call->tag,
-                  std::max(1, static_cast<int>(std::lround(tokens / std::max(mean_cost_, 1.0)))));
-    shares.waits(call->ask().key, *call->tag);
+    shares.let_in(call->ask().key, *call->tag, call->rows);
+    for (int i = 0; i < call->rows; ++i) shares.waits(call->ask().key, *call->tag);
   }
   return call;
 }
 
 void EngineService::has_token(EngineCall& call) {
   if (!call.tag) return;
-  ranks_[call.ask().priority].shares.begun(call.ask().key, *call.tag);
+  FairShares& shares = ranks_[call.ask().priority].shares;
+  for (int i = 0; i < call.rows; ++i) shares.begun(call.ask().key, *call.tag);
   call.tag.reset();
 }
 
@@ -304,6 +310,7 @@ void EngineService::start(EngineCall& call) {
     ++turn_;
     return call.go(replica);
   }
+  make_place();
   enqueue(call);
 }
 

@@ -86,7 +86,8 @@ class EngineService {
                              std::int64_t now) const;
   std::int64_t expected_wait(const EngineCall& call, std::int64_t now) const;
   std::optional<Denial> refusal(EngineCall& call, std::int64_t now);
-  bool has_place(const EngineCall& call);  // among those that wait, if need be another's
+  bool has_place(const EngineCall& call) const;  // among those that wait, if need be another's
+  void make_place();
   std::int64_t may_use(const EngineCall& call, std::int64_t promised, std::int64_t now);
   std::optional<Denial> over_share(EngineCall& call, const Expected& expected, std::int64_t now);
   bool before(const EngineCall* one, const EngineCall* other) const;
