@@ -70,7 +70,7 @@ void check_request(std::string_view text) {
   CHECK(got == wanted);
 }
 
-// Whatever an engine writes, it is a share and are counts; lines that are no metrics change nothing.
+// Whatever an engine writes, a share is one; lines that are no metrics change nothing.
 void check_metrics(std::string_view text) {
   const serve::EngineMetrics read = serve::read_engine_metrics(text);
   if (read.kv_cache_usage) CHECK(*read.kv_cache_usage >= 0 && *read.kv_cache_usage <= 1);

@@ -48,8 +48,8 @@ struct LawReport {
   bool operator==(const LawReport&) const = default;
 };
 
-// Of percentiles: whoever knows engines says it. Refused: no configuration has enough points, or one
-// has too many.
+// Of percentiles: whoever knows engines says it. Refused: no configuration has enough points, or
+// one has too many.
 using SayTails = std::function<std::optional<TailErrors>(const Measured&)>;
 Result<LawReport> law_report(const std::vector<Measured>& all, LeftOut left_out,
                              const SayTails& tails = {});

@@ -26,7 +26,7 @@ constexpr int kSureInARow = 3;
 // Rates that are chosen, of what the fullest closed loop carried.
 constexpr double kChosenRates[] = {0.3, 0.6, 0.8};
 constexpr const char* kChosen = "auto";
-// The first requests of a probe for the KV cache take so long, so that a slow client sees who waits.
+// The first requests of a KV probe take so long, so that a slow client sees who waits.
 constexpr double kProbeMs = 300;
 constexpr double kMarginNs = 2e7;
 

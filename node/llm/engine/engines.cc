@@ -247,7 +247,7 @@ std::optional<double> most_cache_tokens(const Configuration& c, const OfGpu& gpu
   return std::max(*room - *weights, 0.0) * kBytesPerMib / *c.kv_token_bytes;
 }
 
-// What nobody says of an engine on an instance; "": all is said, or the instance is of no known size.
+// What nobody says of an engine on an instance; "": all is said, or nobody knows the instance.
 std::string unsaid_of(const Configuration& c, const OfGpu& gpu) {
   if (c.profile.empty() || !room_of(c, gpu)) return "";
   std::string missing = !c.weights_mib ? "weights_mib" : "";

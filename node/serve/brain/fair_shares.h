@@ -1,5 +1,5 @@
-// FairShares: how much of one service each key gets while more is asked than it carries. Pure; times
-// are the caller's. Bounded by the number of keys.
+// FairShares: how much of one service each key gets while more is asked than it carries. Pure;
+// times are the caller's. Bounded by the number of keys.
 #pragma once
 
 #include <map>

@@ -112,7 +112,7 @@ void EngineCall::take_events(std::string_view bytes) {
   if (fresh > 0) {
     if (pace_.first() == 0) {
       service_.counted().ttft.add(now - arrived_);
-      service_.has_token(*this);
+      service_.shares.has_token(*this);
       service_.recents.first_token(now, now - arrived_);
       replica_->guess.first_token(guessed_, now, true);
     }
@@ -139,7 +139,7 @@ void EngineCall::note(const StreamEvent& event) {
 
 void EngineCall::assume_first_token(std::int64_t now) {
   if (streams_ || guessed_.decodes || now < guessed_.begun + guessed_.expected) return;
-  service_.has_token(*this);
+  service_.shares.has_token(*this);
   replica_->guess.first_token(guessed_, now, false);
 }
 

@@ -10,10 +10,6 @@ namespace partita::serve {
 namespace {
 
 constexpr double kLearning = 0.05;
-constexpr std::int64_t kOfLate = 2'000'000'000;  // of priorities that came
-constexpr int kMostHalves = 8;
-constexpr double kLeastDepth = 4;  // requests that may wait and be in time
-constexpr double kMostRows = 64;   // of usual requests, that a long one counts for
 // A prompt may have so many times fewer tokens than its bytes say.
 constexpr int kFewerTokens = 2;
 
@@ -24,6 +20,18 @@ Denial not_ready(const std::string& service) {
 }
 
 std::int64_t nanos(Millis time) { return static_cast<std::int64_t>(time.value * 1e6); }
+
+// Who goes first, where a priority of p is worth p times `each`.
+bool before(const EngineCall* one, const EngineCall* other, std::int64_t each) {
+  const auto key = [&](const EngineCall* call) {
+    return call->arrived() - call->ask().priority * each;
+  };
+  return key(one) < key(other);
+}
+std::int64_t each_priority(const plan::Terms& terms) {
+  const Millis ttft = terms.tokens ? terms.tokens->ttft : Millis{};
+  return nanos(ttft.value > 0 ? ttft : kUsualTtft);
+}
 
 // Its TTFT with no other request there, at the least; nothing: nobody knows.
 std::optional<std::int64_t> soonest(const EngineCall& call, const EngineSet& engines,
@@ -88,7 +96,7 @@ std::int64_t EngineService::expected_ttft(const EngineCall& call, const EngineRe
   // What finds no room in the KV cache waits there until others end.
   const auto free = replica.kv_tokens_free(now);
   if (!free || *free >= call.prompt_tokens) return computed;
-  const double ends = std::ceil((call.prompt_tokens - *free) / std::max(mean_cost_, 1.0));
+  const double ends = std::ceil((call.prompt_tokens - *free) / (call.prompt_tokens + mean_out_));
   return computed +
          static_cast<std::int64_t>(ends * static_cast<double>(replica.guess.gap(mean_out_, now)));
 }
@@ -112,8 +120,9 @@ std::int64_t EngineService::expected_wait(const EngineCall& call, std::int64_t n
   for (const auto& one : engines_.here())
     if (one->ready())
       ends_per_ns += 1 / std::max(static_cast<double>(one->guess.gap(mean_out_, now)), 1.0);
-  const auto ahead = std::ranges::count_if(
-      waiting_, [&](const EngineCall* other) { return before(other, &call); });
+  const auto ahead = std::ranges::count_if(waiting_, [&](const EngineCall* other) {
+    return before(other, &call, each_priority(terms_));
+  });
   return static_cast<std::int64_t>(static_cast<double>(ahead + 1) / std::max(ends_per_ns, 1e-15));
 }
 
@@ -171,11 +180,19 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   if (there == nullptr) return std::nullopt;
   const std::int64_t expected =
       expected_ttft(call, *there, now) + (waits ? expected_wait(call, now) : 0);
-  most = may_use(call, most, now);
-  if (expected <= most) return over_share(call, {expected, most}, now);
+  most = shares.may_use(call.ask().priority, most, now);
+  if (expected <= most) {
+    int ahead = waiting();
+    for (const auto& one : engines_.here()) ahead += one->guess.prefilling();
+    if (shares.may(call, {expected, most, ahead}, now)) return std::nullopt;
+    return refused(&TokenFates::over_share,
+                   {.kind = Denial::Kind::slowed,
+                    .message = "this key has had its share of what '" + terms_.name + "' carries",
+                    .retry_after_ns = std::max<std::int64_t>(expected, 1'000'000)});
+  }
   call.trial = choose(call, Room::idle) != nullptr;
   if (call.trial) return std::nullopt;
-  ranks_[call.ask().priority].shares.refused(call.ask().key, now);
+  shares.refused(call, now);
   return refused(
       &TokenFates::late,
       {.kind = Denial::Kind::slowed,
@@ -189,51 +206,7 @@ bool EngineService::has_place(const EngineCall& call) const {
   if (waiting() < desk_.options.queue_limit) return true;
   if (waiting_.empty()) return false;
   const EngineCall* const last = waiting_.back();
-  return last->ask().priority < call.ask().priority && before(&call, last);
-}
-
-void EngineService::make_place() {
-  if (waiting() < desk_.options.queue_limit) return;
-  EngineCall* const last = waiting_.back();
-  const Denial why{
-      .kind = Denial::Kind::slowed,
-      .message = "too many requests of a higher priority wait for '" + terms_.name + "'",
-      .retry_after_ns = expected_wait(*last, Loop::now_ns())};
-  waiting_.pop_back();
-  last->refuse(why, &TokenFates::full);
-}
-
-// Of the promised TTFT, one of a priority below others that came of late.
-std::int64_t EngineService::may_use(const EngineCall& call, std::int64_t promised,
-                                    std::int64_t now) {
-  ranks_[call.ask().priority].came = now;
-  std::int64_t most = promised;
-  int halves = 0;
-  for (const auto& [priority, rank] : ranks_)
-    if (priority > call.ask().priority && now - rank.came < kOfLate && ++halves <= kMostHalves)
-      most /= 2;
-  return most;
-}
-
-// Its key has its part of what waits and would be in time; what that is, is told by how long the
-// next would wait behind those that do.
-std::optional<Denial> EngineService::over_share(EngineCall& call, const Expected& expected,
-                                                std::int64_t now) {
-  if (call.ask().key.empty()) return std::nullopt;
-  FairShares& shares = ranks_[call.ask().priority].shares;
-  double ahead = waiting();
-  for (const auto& one : engines_.here()) ahead += one->guess.prefilling();
-  const double depth = std::max(ahead, shares.waiting()) * static_cast<double>(expected.most) /
-                       std::max(static_cast<double>(expected.ttft), 1.0);
-  call.rows = static_cast<int>(
-      std::clamp((call.prompt_tokens + mean_out_) / std::max(mean_cost_, 1.0), 1.0, kMostRows));
-  call.tag =
-      shares.may(call.ask().key, call.ask().limits.weight, std::max(depth, kLeastDepth), now);
-  if (call.tag) return std::nullopt;
-  return refused(&TokenFates::over_share,
-                 {.kind = Denial::Kind::slowed,
-                  .message = "this key has had its share of what '" + terms_.name + "' carries",
-                  .retry_after_ns = std::max<std::int64_t>(expected.ttft, 1'000'000)});
+  return last->ask().priority < call.ask().priority && before(&call, last, each_priority(terms_));
 }
 
 Denial over_limit(std::int64_t wait) {
@@ -273,29 +246,8 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
     }
   }
   ++calls_;
-  if (call->tag) {
-    FairShares& shares = ranks_[call->ask().priority].shares;
-    shares.let_in(call->ask().key, *call->tag, call->rows);
-    for (int i = 0; i < call->rows; ++i) shares.waits(call->ask().key, *call->tag);
-  }
+  shares.let_in(*call);
   return call;
-}
-
-void EngineService::has_token(EngineCall& call) {
-  if (!call.tag) return;
-  FairShares& shares = ranks_[call.ask().priority].shares;
-  for (int i = 0; i < call.rows; ++i) shares.begun(call.ask().key, *call.tag);
-  call.tag.reset();
-}
-
-// Who goes first.
-bool EngineService::before(const EngineCall* one, const EngineCall* other) const {
-  const Millis ttft = terms_.tokens ? terms_.tokens->ttft : Millis{};
-  const std::int64_t each = nanos(ttft.value > 0 ? ttft : kUsualTtft);
-  const auto key = [&](const EngineCall* call) {
-    return call->arrived() - call->ask().priority * each;
-  };
-  return key(one) < key(other);
 }
 
 void EngineService::uncount() {
@@ -310,13 +262,22 @@ void EngineService::start(EngineCall& call) {
     ++turn_;
     return call.go(replica);
   }
-  make_place();
+  if (waiting() >= desk_.options.queue_limit) {  // has_place() found it
+    EngineCall* const last = waiting_.back();
+    const Denial why{
+        .kind = Denial::Kind::slowed,
+        .message = "too many requests of a higher priority wait for '" + terms_.name + "'",
+        .retry_after_ns = expected_wait(*last, Loop::now_ns())};
+    waiting_.pop_back();
+    last->refuse(why, &TokenFates::full);
+  }
   enqueue(call);
 }
 
 void EngineService::enqueue(EngineCall& call) {
-  const auto goes_before = [this](const EngineCall* one, const EngineCall* other) {
-    return before(one, other);
+  const auto goes_before = [each = each_priority(terms_)](const EngineCall* one,
+                                                          const EngineCall* other) {
+    return before(one, other, each);
   };
   waiting_.insert(std::ranges::upper_bound(waiting_, &call, goes_before), &call);
 }
@@ -356,7 +317,7 @@ void EngineService::release(std::shared_ptr<EngineCall> call) {
 
 void EngineService::over(EngineCall& call, const EngineCame& came) {
   ++(counters_.fates.*came.fate);
-  has_token(call);
+  shares.has_token(call);
   const TokenUsage& used = came.used;
   for (TokenUsage* sum : {&counters_.used, &counters_.by_key[call.ask().key]}) {
     sum->prompt += used.prompt;
@@ -374,7 +335,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     if (came.times.tpot > 0) counters_.tpot.add(came.times.tpot);
     if (used.completion > 0)
       mean_out_ += kLearning * (static_cast<double>(used.completion) - mean_out_);
-    mean_cost_ += kLearning * (static_cast<double>(used.prompt + used.completion) - mean_cost_);
+    shares.answered(static_cast<double>(used.prompt + used.completion));
   }
   if (came.prompt_bytes > 0 && used.prompt > 0) {
     const double seen = static_cast<double>(came.prompt_bytes) / static_cast<double>(used.prompt);

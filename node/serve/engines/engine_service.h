@@ -5,22 +5,20 @@
 // nothing to do: what is expected there may be wrong, and nobody learns from a refusal. Where all
 // engines have as many requests as they may, it waits by priority: in the order in which they would
 // have come, had one of priority p come p promised TTFTs earlier, so that nobody waits for ever.
-// Where more comes than is carried, those of a lower priority than others of late may use up half as
-// much of the promised TTFT each, and are refused first; among those of one priority each key gets
-// its part of what waits (FairShares). Loop thread only. Limits: EngineOptions.
+// Who is let in while more comes than is carried: EngineShares. Loop thread only. Limits:
+// EngineOptions.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
 #include "plan/terms.h"
-#include "serve/brain/fair_shares.h"
 #include "serve/engines/engine_call.h"
 #include "serve/engines/engine_set.h"
+#include "serve/engines/engine_shares.h"
 #include "serve/openai/token_metrics.h"
 #include "serve/openai/token_recents.h"
 
@@ -70,15 +68,11 @@ class EngineService {
   double bytes_per_token(std::int64_t now) const;            // of text, as engines have counted
   void again(EngineCall& call, int tries);  // to another engine, else after a while
   void over(EngineCall& call, const EngineCame& came);
-  void has_token(EngineCall& call);  // its first: it does not wait any more
   TokenCounters& counted() { return counters_; }
   TokenRecents recents = {};
+  EngineShares shares = {};
 
  private:
-  // When it has its first token, of what it may use up; it waits for an engine.
-  struct Expected {
-    std::int64_t ttft = 0, most = 0;
-  };
   enum class Room : std::uint8_t { idle, some, any };  // of engines that are asked for
   std::shared_ptr<EngineReplica> choose(const EngineCall& call, Room room);
   double cost_at(const EngineCall& call, const EngineReplica& replica, std::int64_t now) const;
@@ -87,10 +81,6 @@ class EngineService {
   std::int64_t expected_wait(const EngineCall& call, std::int64_t now) const;
   std::optional<Denial> refusal(EngineCall& call, std::int64_t now);
   bool has_place(const EngineCall& call) const;  // among those that wait, if need be another's
-  void make_place();
-  std::int64_t may_use(const EngineCall& call, std::int64_t promised, std::int64_t now);
-  std::optional<Denial> over_share(EngineCall& call, const Expected& expected, std::int64_t now);
-  bool before(const EngineCall* one, const EngineCall* other) const;
   Denial refused(long TokenFates::*fate, Denial why);
   void enqueue(EngineCall& call);
   void pump();
@@ -101,13 +91,7 @@ class EngineService {
   std::vector<EngineCall*> waiting_ = {};  // who goes first in front
   TokenCounters counters_ = {};
   MeasuredRatio bytes_per_token_ = {};  // over kFirstBytesPerToken
-  double mean_out_ = 100, mean_cost_ = 200;  // tokens of an answer; of a request
-  // Of each priority: when one came last, and what its keys have had.
-  struct Rank {
-    std::int64_t came = 0;
-    FairShares shares = {};
-  };
-  std::map<int, Rank> ranks_ = {};
+  double mean_out_ = 100;
   std::size_t turn_ = 0;
   long calls_ = 0;
   long TokenFates::*last_refusal_ = &TokenFates::full;

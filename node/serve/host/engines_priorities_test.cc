@@ -1,11 +1,12 @@
-// Who is served while more is asked of language models than their engines carry: by priority, and by
-// key among those of one priority; and what engines say of their KV caches.
+// Who is served while more is asked of language models than their engines carry: by priority, and
+// by key among those of one priority; and what engines say of their KV caches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
+#include "base/rng.h"
 #include "serve/front/testing/engines_fixture.h"
 #include "serve/host/host.h"
 
@@ -40,10 +41,10 @@ class Priorities : public test::EnginesFixture {
     one.tokens->ttft = Millis{ttft_ms};
     begin(one, {.engines = {{"m", {known}}}}, std::move(doors));
   }
-  static std::string hundred(const std::string& headers, int out = 3) {
+  std::string hundred(const std::string& headers, int out = 3) {
     json body = chat("ann", out);
     std::string text;
-    for (int i = 0; i < 95; ++i) text += "word" + std::to_string(std::rand() % 1000) + " ";
+    for (int i = 0; i < 95; ++i) text += "word" + std::to_string(rng.below(1000)) + " ";
     body["messages"][0]["content"] = text;
     return post(body, headers);
   }
@@ -68,6 +69,7 @@ class Priorities : public test::EnginesFixture {
         one->refused += status == 429;
       }
   }
+  Rng rng{1};
   static double share(int part, int all) { return static_cast<double>(part) / std::max(all, 1); }
   const TokenFates& fates() { return counters().fates; }
 };

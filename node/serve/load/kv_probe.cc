@@ -41,8 +41,8 @@ class Search {
     }
     int above = 2 * length;
     bool longest = above > probe_.most_tokens || refused_;  // not for want of cache
-    // Where an engine takes no longer ones, more of them are tried; twice as many of half the length
-    // need about as much.
+    // Where an engine takes no longer ones, more of them are tried; twice as many of half the
+    // length need about as much.
     while (longest && 2 * requests <= probe_.most_requests && !over()) {
       longest = fits(2 * requests, length);
       requests *= 2;

@@ -1,5 +1,5 @@
-// The search for what fits, in virtual time, against engines whose room is known: one that keeps room
-// for whole answers (the stand-in's), and one that takes blocks as it needs them and preempts.
+// The search for what fits, in virtual time, against engines whose room is known: one that keeps
+// room for whole answers (the stand-in's), and one that takes blocks as it needs them and preempts.
 #include "serve/load/kv_probe.h"
 
 #include <gtest/gtest.h>

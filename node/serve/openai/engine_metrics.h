@@ -1,5 +1,5 @@
-// What an engine says of itself in its metrics (Prometheus text), under the names of vLLM, SGLang and
-// llama.cpp. Pure; total: what is not understood is not there.
+// What an engine says of itself in its metrics (Prometheus text), under the names of vLLM, SGLang
+// and llama.cpp. Pure; total: what is not understood is not there.
 #pragma once
 
 #include <optional>
