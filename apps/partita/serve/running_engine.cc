@@ -88,7 +88,7 @@ Result<void> RunningEngine::meet(const std::string& said) {
     if (auto asked = ask_name(); !asked) return asked;
   double tokens[2] = {};
   for (const int words : {kFewWords, kManyWords}) {
-    const auto played = run({{words, kFewTokens}}, 1);
+    const auto played = run_loop({{words, kFewTokens}}, 1);
     if (!played) return failed(played.error());
     tokens[words == kManyWords] = static_cast<double>(played->tally.tokens.in);
     step_ = Millis{played->tally.tokens.tpot.mean() / 1e6};
@@ -149,24 +149,27 @@ serve::EngineMetrics RunningEngine::metrics() {
                                            : serve::EngineMetrics{};
 }
 
-lengths.push_back({RunningEngine::words_for(request.in), request.out}), asked += request.out;
-const auto tally = run(std::move(lengths), point.in_flight);
-if (!tally) return failed(tally.error());
-if (auto whole = check_lengths(tally->first, asked); !whole) return failed(whole.error());
-return seen_of(tally->first, tally->second);
-}
-
-private:
-int words_for(int tokens) const {
+int RunningEngine::words_for(int tokens) const {
   return std::max(1, static_cast<int>(std::lround((tokens - extra_) / per_word_)));
 }
 
-if (auto asked = RunningEngine::ask_name(); !asked) return asked;
-double tokens[2] = {};
-for (const int words : {kFewWords, kManyWords}) {
-  const auto tally = run({{words, 2}}, 1);
-  if (!tally) return failed(tally.error());
-  tokens[words == kManyWords] = static_cast<double>(tally->first.tokens.in);
+Result<void> RunningEngine::ask_name() {
+  const auto dialer = serve::HttpDialer::to(options_.url, options_.tls);
+  if (!dialer) return failed(dialer.error());
+  const std::string what = where() + options_.url.path + "/v1/models";
+  const auto answer = serve::fetch(
+      *dialer,
+      fmt::format("GET {}/v1/models HTTP/1.1\r\nHost: {}\r\n\r\n", options_.url.path, where()),
+      context_.clock, kMetadataPatience);
+  if (!answer) return environment_error(what, answer.error().message);
+  const auto document = parse_document(what, answer->body);
+  const Node* const list = document ? document->root.find("data") : nullptr;
+  const Node* const id =
+      list != nullptr && !list->items.empty() ? list->items.front().find("id") : nullptr;
+  if (id == nullptr)
+    return environment_error(what, fmt::format("names no model: status {}", answer->status));
+  name_ = id->text;
+  return {};
 }
 
 // Why requests are not answered whole, by what comes of one that is sent once more by itself.
@@ -199,7 +202,8 @@ Result<void> RunningEngine::check_lengths(const serve::LoadTally& tally, double 
                   out / answers, asked / answers));
 }
 
-Result<RunningEngine::Played> RunningEngine::run(std::vector<plan::Length> lengths, int in_flight) {
+Result<RunningEngine::Played> RunningEngine::run_loop(std::vector<plan::Length> lengths,
+                                                      int in_flight) {
   return run(
       {.name = {}, .slo = 0, .arrivals = {}, .in_flight = in_flight, .lengths = std::move(lengths)},
       in_flight);

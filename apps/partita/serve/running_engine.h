@@ -61,7 +61,7 @@ class RunningEngine {
   Result<void> check_lengths(const serve::LoadTally& tally, double asked) const;
   // Every request is answered, or it is refused.
   Result<Played> run(serve::LoadService service, int connections);
-  Result<Played> run(std::vector<plan::Length> lengths, int in_flight);
+  Result<Played> run_loop(std::vector<plan::Length> lengths, int in_flight);
 
   Context& context_;
   serve::LoadOptions options_;

@@ -7,7 +7,7 @@
 namespace partita::serve {
 namespace {
 
-constexpr double kLearning = 0.05;
+constexpr double kShareOfNewest = 0.05;
 constexpr std::int64_t kOfLate = 2'000'000'000;  // of priorities that came
 constexpr int kMostHalves = 8;
 constexpr double kLeastDepth = 4;  // requests that may wait and be in time
@@ -57,7 +57,7 @@ void EngineShares::has_token(EngineCall& call) {
 }
 
 void EngineShares::answered(double tokens) {
-  mean_tokens_ += kLearning * (std::max(tokens, 1.0) - mean_tokens_);
+  mean_tokens_ += kShareOfNewest * (std::max(tokens, 1.0) - mean_tokens_);
 }
 
 }  // namespace partita::serve

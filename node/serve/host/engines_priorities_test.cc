@@ -16,7 +16,7 @@ namespace {
 using test::json, test::RawClient, test::chat, test::post, test::quick, test::request;
 using testing::HasSubstr;
 
-constexpr std::int64_t kMs = 1'000'000, kSecond = 1'000'000'000;
+constexpr std::int64_t kMsec = 1'000'000, kSec = 1'000'000'000;
 
 // A stream of requests of one kind.
 struct Asking {
@@ -54,13 +54,13 @@ class Priorities : public test::EnginesFixture {
     for (std::int64_t now = Loop::now_ns(); now < end; now = Loop::now_ns()) {
       for (Asking* one : all) {
         if (one->next > now) continue;
-        one->next = std::max(one->next, now - 50 * kMs) +
-                    static_cast<std::int64_t>(static_cast<double>(kSecond) / one->rate);
+        one->next = std::max(one->next, now - 50 * kMsec) +
+                    static_cast<std::int64_t>(static_cast<double>(kSec) / one->rate);
         one->clients.push_back(std::make_unique<RawClient>(*loop, front->port()));
         one->clients.back()->send_now(hundred(one->headers));
         ++one->sent;
       }
-      loop->run_until(now + 2 * kMs);
+      loop->run_until(now + 2 * kMsec);
     }
     for (Asking* one : all)
       for (const auto& client : one->clients) {
@@ -74,7 +74,7 @@ class Priorities : public test::EnginesFixture {
   const TokenFates& fates() { return counters().fates; }
 };
 
-constexpr char kTokens[] =
+constexpr char kKeyFile[] =
     "0123456789abcdef-light *\n"
     "0123456789abcdef-heavy *\n"
     "0123456789abcdef-first * priority=3\n";
@@ -83,14 +83,14 @@ std::string bearer(const std::string& name) {
 }
 FrontOptions secured() {
   FrontOptions options;
-  options.tokens = parse_tokens("t", kTokens).value();
+  options.tokens = parse_tokens("t", kKeyFile).value();
   return options;
 }
 
 TEST_F(Priorities, TheLowerIsRefusedFirst) {
   begin_slow(600);
   Asking high{"Partita-Priority: 2\r\n", 6}, low{"", 30};
-  flood({&high, &low}, 3 * kSecond);
+  flood({&high, &low}, 3 * kSec);
   EXPECT_GE(share(high.answered, high.sent), 0.9) << high.answered << " of " << high.sent;
   EXPECT_GT(low.answered, 0);  // what is left
   EXPECT_LE(share(low.answered, low.sent), 0.6) << low.answered << " of " << low.sent;
@@ -101,7 +101,7 @@ TEST_F(Priorities, TheLowerIsRefusedFirst) {
 TEST_F(Priorities, AKeyGetsItsShareBesideOneThatFloods) {
   begin_slow(600, secured());
   Asking light{bearer("light"), 4}, heavy{bearer("heavy"), 40};
-  flood({&light, &heavy}, 3 * kSecond);
+  flood({&light, &heavy}, 3 * kSec);
   EXPECT_GE(share(light.answered, light.sent), 0.85) << light.answered << " of " << light.sent;
   EXPECT_GT(heavy.answered, light.answered / 2);  // what the other does not use
   EXPECT_LE(share(heavy.answered, heavy.sent), 0.5);
@@ -155,7 +155,7 @@ TEST_F(Waiting, NobodyWaitsForEver) {
   begin_waiting(100, {});
   send("busy", 700, "");
   RawClient& low = send("low", 20, "");
-  loop->run_until(Loop::now_ns() + 300 * kMs);
+  loop->run_until(Loop::now_ns() + 300 * kMsec);
   RawClient& high = send("high", 20, "Partita-Priority: 2\r\n");
   EXPECT_EQ(chat_service().waiting(), 2);
   EXPECT_EQ(first_of({{"low", &low}, {"high", &high}}), "low");

@@ -34,7 +34,7 @@ struct KvFound {
   double tokens = 0;             // that fit, at least
   bool full = false;             // a little more did not fit
   int requests = 0, length = 0;  // that held them
-  std::string ended;             // why nothing more was tried; "": it is known well enough
+  std::string ended = {};        // why nothing more was tried; "": it is known well enough
 };
 
 // Refused: not even a single request is answered.

@@ -9,10 +9,10 @@ namespace partita::serve {
 
 // Of an engine of several ranks: the fullest cache, the least room, all that wait.
 struct EngineMetrics {
-  std::optional<double> kv_cache_usage;  // 0 to 1
-  std::optional<double> kv_tokens;       // that fit
-  std::optional<double> waiting;         // requests
-  std::optional<double> preemptions;     // since it started
+  std::optional<double> kv_cache_usage = {};  // 0 to 1
+  std::optional<double> kv_tokens = {};       // that fit
+  std::optional<double> waiting = {};         // requests
+  std::optional<double> preemptions = {};     // since it started
   bool operator==(const EngineMetrics&) const = default;
 };
 EngineMetrics read_engine_metrics(std::string_view text);
