@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "serve/openai/engine_metrics.h"
 #include "serve/openai/event_stream.h"
 #include "serve/openai/openai_request.h"
 #include "serve/openai/prefix_index.h"
@@ -69,6 +70,15 @@ void check_request(std::string_view text) {
   CHECK(got == wanted);
 }
 
+// Whatever an engine writes, a share is one; lines that are no metrics change nothing.
+void check_metrics(std::string_view text) {
+  const serve::EngineMetrics read = serve::read_engine_metrics(text);
+  if (read.kv_cache_usage) CHECK(*read.kv_cache_usage >= 0 && *read.kv_cache_usage <= 1);
+  if (read.kv_tokens) CHECK(*read.kv_tokens >= 1);
+  CHECK(read.waiting.value_or(0) >= 0 && read.preemptions.value_or(0) >= 0);
+  CHECK(serve::read_engine_metrics("# a\n" + std::string(text) + "\nb 1\n") == read);
+}
+
 }  // namespace
 
 FUZZ_TARGET(openai) {
@@ -77,6 +87,7 @@ FUZZ_TARGET(openai) {
   CHECK(events_of(text, 1) == whole);
   CHECK(events_of(text, 7) == whole);
   serve::usage_of_answer(text);
+  check_metrics(text);
   check_request(text);
   return 0;
 }

@@ -292,6 +292,9 @@ constexpr FlagWords kWords[] = {
      "Append the kernels of each session's request and their times to FILE, as `kernels plan` "
      "reads them"},
     {"--kind", "KINDS", "Only what is of these kinds; with commas, where there may be several"},
+    {"--kv-probe", "",
+     "With --openai: find how many tokens of KV cache fit, by its metrics or by requests"},
+    {"--kv-time", "TIME", "Longest time for finding out what fits in the KV cache"},
     {"--kv-tokens", "N", "Tokens that the cache of an engine holds"},
     {"--label", "LABEL", "Name of the configuration (mig-parted), of the plan (kubernetes)"},
     {"--lane-driver", "",
@@ -370,6 +373,7 @@ constexpr FlagWords kWords[] = {
     {"--new-traces", "", "Start a trace for inferences that come without one (traceparent)"},
     {"--no-etching", "", "Simulate a chip without text on it"},
     {"--no-gpu", "", "Do not use the GPU, even where one could be used"},
+    {"--no-metrics", "", "Say nothing at /metrics"},
     {"--no-reset", "",
      "Refuse a change that turns MIG on where that takes a reset of the GPU (A100, A30); without "
      "this flag an idle GPU is reset, a busy one never"},
@@ -473,6 +477,9 @@ constexpr FlagWords kWords[] = {
     {"--queue-limit", "", "Rows of a service that may wait; more requests are refused"},
     {"--quota", "USER=N", "Instances that a user's tasks may have at once; *=N: of everybody else"},
     {"--ram", "GIB", "Memory of the node that a task needs, or that tasks may use"},
+    {"--rates", "LIST",
+     "With --openai: open loops too, Poisson arrivals at these requests per second; auto: at 30, "
+     "60 and 80 % of what was carried"},
     {"--ready-timeout", "SECONDS",
      "Seconds to wait for a started segment before the one that it replaces is stopped; 0: do not "
      "wait (with a gateway: 300)"},

@@ -11,6 +11,7 @@
 namespace partita::actuate {
 namespace {
 
+constexpr Range kPart{.low = 0, .high = 1};
 constexpr Range kPids{.low = 1, .high = 1e9};
 constexpr Range kPlaces{.high = kMaxProcessesPerSegment - 1};
 constexpr Range kOpen{.high = 1e9};
@@ -56,6 +57,8 @@ void describe(Form& f, TokenTraffic& t) {
   f.number("ttft_p99_ms", t.ttft_p99_ms, kNotNegative, "time to the first token");
   f.number("tpot_p50_ms", t.tpot_p50_ms, kNotNegative, "time per token after it");
   f.number("tpot_p99_ms", t.tpot_p99_ms, kNotNegative, "time per token after it");
+  f.number("kv_cache_usage_perc", t.kv_cache_usage, kPart,
+           "share of KV cache in use now, of the fullest engine that says it");
 }
 
 std::string to_string(const ColdStarts& cold) {
@@ -102,6 +105,8 @@ void describe(Form& f, GatewayEngine& engine) {
   f.word("state", engine.state, {"ready", "leaving", "silent"}, "whether it gets requests");
   f.number("last_beat_s", engine.last_beat_s, kSeconds, "since its last sign of life");
   f.integer("open", engine.open, kOpen, "requests that it has");
+  f.number("kv_cache_usage_perc", engine.kv_cache_usage, kPart,
+           "share of its KV cache in use, where it says it");
 }
 
 void describe(Form& f, GatewayService& service) {
@@ -141,6 +146,8 @@ void describe(Form& f, GatewayWorker& worker) {
   f.word("state", worker.state, {"ready", "leaving", "silent"}, "whether it gets batches");
   f.number("last_beat_s", worker.last_beat_s, kSeconds, "since its last sign of life");
   f.integer("open", worker.open, kOpen, "requests that it has, of an engine that streams");
+  f.number("kv_cache_usage_perc", worker.kv_cache_usage, kPart,
+           "share of its KV cache in use, of an engine that says it");
 }
 
 void describe(Form& f, GatewayLoss& loss) {

@@ -37,6 +37,7 @@ struct GatewayWorker {
   WorkerReadiness state = WorkerReadiness::ready;
   double last_beat_s = 0;        // so long ago when this was written
   std::optional<int> open = {};  // of an engine that streams: requests that it has
+  std::optional<double> kv_cache_usage = {};  // share of it in use, of one that says it
   bool operator==(const GatewayWorker&) const = default;
 };
 
@@ -65,6 +66,7 @@ struct GatewayEngine {
   WorkerReadiness state = WorkerReadiness::ready;  // silent: not heard yet, too
   double last_beat_s = 0;                          // as of a worker
   int open = 0;                                    // requests that it has
+  std::optional<double> kv_cache_usage = {};       // as of a worker
   bool operator==(const GatewayEngine&) const = default;
 };
 inline constexpr std::size_t kMostEngines = 4096;  // of a service

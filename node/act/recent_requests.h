@@ -54,6 +54,7 @@ struct TokenTraffic {
   double in_per_s = 0, out_per_s = 0;  // tokens
   double mean_in = 0, mean_out = 0;    // of an answer
   std::optional<double> ttft_p50_ms = {}, ttft_p99_ms = {}, tpot_p50_ms = {}, tpot_p99_ms = {};
+  std::optional<double> kv_cache_usage = {};  // now, of the fullest of the engines that say it
   bool operator==(const TokenTraffic&) const = default;
 };
 

@@ -88,23 +88,38 @@ int whole_units(const hw::GpuModel& gpu) {
   return sms ? *sms : gpu.total_sms.value_or(0);
 }
 
+llm::OfGpu of_gpu(const hw::GpuModel& gpu) {
+  llm::OfGpu of{gpu.name, whole_units(gpu), {}, {}};
+  if (gpu.total_memory) of.memory_mib = gpu.total_memory->value;
+  for (const hw::MigProfile& profile : gpu.profiles)
+    if (profile.memory) of.slices_mib[profile.name] = profile.memory->value;
+  return of;
+}
+
+// What was measured of language models and is not planned with; what nobody knows of the others.
+struct TokenNotes {
+  llm::ByModel left_out = {}, unsaid = {};
+};
+
 // Adds what a file says of the GPU model of `entry`; of language models, those of `models`, or all.
 struct ProfilesFile {
   std::string flag, path;
   std::optional<std::set<std::string>> models;
-  llm::LeftOut* left_out = nullptr;  // for configurations that are; null: nobody asks
+  TokenNotes* notes = nullptr;  // null: nobody asks
 };
 Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEntry& entry) {
   const auto points = token_points(files, file.flag, file.path);
   if (!points) return failed(points.error());
   if (*points) {
-    auto engines =
-        llm::engines_of(**points, entry.gpu.name, file.models ? *file.models : models_of(**points),
-                        whole_units(entry.gpu));
+    auto engines = llm::engines_of(**points, of_gpu(entry.gpu),
+                                   file.models ? *file.models : models_of(**points));
     if (!engines) return failed(engines.error());
     for (auto& [model, found] : engines->engines)
       entry.engines[model].insert(entry.engines[model].end(), found.begin(), found.end());
-    if (file.left_out) file.left_out->merge(engines->left_out);
+    if (file.notes) {
+      file.notes->left_out.merge(engines->left_out);
+      file.notes->unsaid.merge(engines->unsaid);
+    }
     return {};
   }
   Result<profile::ProfileTable> profiles = load_profiles(files, file.flag, file.path, entry.gpu);
@@ -130,13 +145,13 @@ void name_buckets(const std::vector<plan::Service>& services, plan::FleetEntry& 
 // `models`: of language models, those that services use.
 Result<plan::FleetEntry> load_entry(Files& files, const std::optional<hw::Catalogue>& catalogue,
                                     const FleetLine& line, const std::set<std::string>& models,
-                                    const std::string& flag, llm::LeftOut& left_out) {
+                                    const std::string& flag, TokenNotes& notes) {
   Result<hw::GpuModel> gpu = model_named(catalogue, line.gpu);
   if (!gpu) return bad_input(flag, gpu.error().message);
   plan::FleetEntry entry{*std::move(gpu), {}, line.count, line.price};
   entry.node_gpus = line.node_gpus;
   for (const std::string& path : paths_in(line.profiles))
-    if (auto added = add_profiles(files, {"--profiles", path, models, &left_out}, entry); !added)
+    if (auto added = add_profiles(files, {"--profiles", path, models, &notes}, entry); !added)
       return failed(added.error());
   return entry;
 }
@@ -146,7 +161,7 @@ struct LoadedFleet {
   std::vector<plan::FleetEntry> entries;
   std::vector<FleetSource> sources;
   std::set<std::string> profiles;  // files of all of them
-  llm::LeftOut left_out;
+  TokenNotes notes;
 };
 
 std::set<std::string> language_models(const std::vector<plan::Service>& services) {
@@ -178,8 +193,7 @@ Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs,
   for (const FleetLine& line : lines) {
     const std::string where =
         inputs.fleet.empty() ? inputs.gpu_source : fmt::format("{}:{}", inputs.fleet, line.line);
-    Result<plan::FleetEntry> entry =
-        load_entry(files, catalogue, line, models, where, fleet.left_out);
+    Result<plan::FleetEntry> entry = load_entry(files, catalogue, line, models, where, fleet.notes);
     if (!entry) return failed(entry.error());
     const auto same = [&entry](const plan::FleetEntry& other) {
       return other.gpu.name == entry->gpu.name;
@@ -235,7 +249,7 @@ std::string measured_elsewhere(Files& files, const std::set<std::string>& paths,
 }
 
 // Why configurations of a model are not planned with, one sentence each.
-std::string text_of(const llm::LeftOut& left_out, const std::string& model) {
+std::string text_of(const llm::ByModel& left_out, const std::string& model) {
   std::string text;
   const auto [begin, end] = left_out.equal_range(model);
   for (auto one = begin; one != end; ++one) text += (text.empty() ? "" : "; ") + one->second;
@@ -253,7 +267,7 @@ Result<void> check_models(Files& files, const LoadedFleet& fleet,
     const std::vector<std::string>& known = service.tokens ? language : models;
     if (std::ranges::binary_search(known, service.model)) continue;
     const std::string where = fmt::format("{}:{}", file, service.line);
-    if (const std::string why = text_of(fleet.left_out, service.model);
+    if (const std::string why = text_of(fleet.notes.left_out, service.model);
         service.tokens && !why.empty())
       return bad_input(where, fmt::format("service '{}': nothing is known of the rates that '{}' "
                                           "carries: {}",
@@ -424,7 +438,8 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
   if (auto meant = check_pipelines(problem, inputs.services); !meant) return failed(meant.error());
   if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());
   if (left_out)
-    for (const auto& [model, why] : fleet->left_out) left_out->push_back(why);
+    for (const llm::ByModel* notes : {&fleet->notes.left_out, &fleet->notes.unsaid})
+      for (const auto& [model, why] : *notes) left_out->push_back(why);
   return problem;
 }
 

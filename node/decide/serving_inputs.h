@@ -27,7 +27,8 @@ struct ProblemFiles {
 
 // The problem that they describe. `gpu` names the GPU model unless `fleet` is given. Services whose
 // model has no profile on any GPU of the fleet are bad input. `left_out`, where somebody asks: what
-// was measured of their language models and is not planned with, and what to measure.
+// was measured of their language models and is not planned with, and what to measure; and what
+// nobody says of the others.
 Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inputs,
                                           std::vector<std::string>* left_out = nullptr);
 

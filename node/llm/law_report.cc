@@ -75,12 +75,15 @@ double mean(const std::vector<double>& values) {
 
 }  // namespace
 
-Result<LawReport> law_report(const std::vector<Measured>& all, LeftOut left_out) {
+Result<LawReport> law_report(const std::vector<Measured>& all, LeftOut left_out,
+                             const SayTails& tails) {
   LawReport report;
   report.left_out = left_out;
-  const std::vector<Kin> kin = kin_of(all);
+  const std::vector<Measured> closed = closed_loops(all);
+  const std::vector<Kin> kin = kin_of(closed);
   std::vector<double> tpot, ttft;
-  for (const Measured& one : all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Measured& one = closed[i];
     if (one.shapes() < kFewestShapes || one.points.size() < std::size_t{kFewestPoints}) {
       ++report.too_small;
       continue;
@@ -93,6 +96,7 @@ Result<LawReport> law_report(const std::vector<Measured>& all, LeftOut left_out)
     }
     tpot.push_back(errors->tpot_error);
     ttft.push_back(errors->ttft_error);
+    if (tails) errors->tails = tails(all[i]);
     report.by_configuration.push_back(std::move(*errors));
   }
   if (tpot.empty())
@@ -112,6 +116,16 @@ namespace {
 
 constexpr Range kCount{.low = 0, .high = 1e9};
 
+constexpr Range kBelow{.low = -1, .high = 0};
+
+void describe_tails(Form& f, TailErrors& tails) {
+  f.integer("percentiles", tails.percentiles, kCount, "measured, of TTFT or TPOT, the more");
+  f.number("tpot_error", tails.tpot_error, kNotNegative, "mean relative error of TPOT's");
+  f.number("ttft_error", tails.ttft_error, kNotNegative, "mean relative error of TTFT's");
+  f.number("tpot_lowest", tails.tpot_lowest, kBelow, "the one most below what was measured");
+  f.number("ttft_lowest", tails.ttft_lowest, kBelow, "the one most below what was measured");
+}
+
 void describe(Form& f, ConfigurationErrors& one) {
   f.name("configuration", one.configuration, "model, precision, system, engine, split over GPUs");
   f.integer("shapes", one.shapes, kCount, "different pairs of tokens in and out");
@@ -124,6 +138,8 @@ void describe(Form& f, ConfigurationErrors& one) {
   f.optional(one.cache_tokens.has_value())
       .number("kv_tokens", one.cache_tokens, kNotNegative,
               "tokens of KV cache, where requests waited for some");
+  f.object("tails", one.tails, describe_tails,
+           "of the percentiles that its engine is simulated to have, where some were measured");
 }
 
 void describe(Form& f, LawReport& report) {
@@ -141,6 +157,21 @@ void describe(Form& f, LawReport& report) {
 }
 
 std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+// Of those of which percentiles were measured; "" where there are none.
+std::string tails_text(const LawReport& report) {
+  Table table{{"CONFIGURATION", "PERCENTILES", "TPOT %", "LOWEST", "TTFT %", "LOWEST"}, {}};
+  for (const ConfigurationErrors& one : report.by_configuration)
+    if (one.tails)
+      table.rows.push_back({one.configuration, fmt::format("{}", one.tails->percentiles),
+                            percent(one.tails->tpot_error), percent(one.tails->tpot_lowest),
+                            percent(one.tails->ttft_error), percent(one.tails->ttft_lowest)});
+  if (table.rows.empty()) return "";
+  return "\n" + to_string(table) +
+         "\nErrors of simulated percentiles; plans take what is simulated for as much longer as "
+         "the "
+         "lowest need.\n";
+}
 
 }  // namespace
 
@@ -178,7 +209,7 @@ std::string law_report_text(const LawReport& report) {
         "{} configurations have fewer than {} shapes or {} points and do not "
         "count.\n",
         report.too_small, kFewestShapes, kFewestPoints);
-  return text;
+  return text + tails_text(report);
 }
 
 }  // namespace partita::llm

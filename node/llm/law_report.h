@@ -3,6 +3,8 @@
 // a time. Kind LawReport.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +19,14 @@ enum class LeftOut { nothing, concurrency, shape };
 // Configurations with fewer are not counted: there is too little to learn from.
 inline constexpr int kFewestShapes = 3, kFewestPoints = 12;
 
+// Of percentiles of a simulated engine (engine/tails.h), relative to those that were measured.
+struct TailErrors {
+  int percentiles = 0;                      // that were measured, of TTFT or TPOT, the more
+  double tpot_error = 0, ttft_error = 0;    // means of what they are off
+  double tpot_lowest = 0, ttft_lowest = 0;  // the one most below what was measured: <= 0
+  bool operator==(const TailErrors&) const = default;
+};
+
 struct ConfigurationErrors {
   std::string configuration;
   int shapes = 0, points = 0;             // measured
@@ -24,6 +34,7 @@ struct ConfigurationErrors {
   int outside = 0;                        // of these: shapes outside of what the law was told
   double tpot_error = 0, ttft_error = 0;  // means of relative errors
   std::optional<double> cache_tokens;     // KV cache that the points tell of
+  std::optional<TailErrors> tails = {};   // where percentiles were measured
   bool operator==(const ConfigurationErrors&) const = default;
 };
 
@@ -37,8 +48,11 @@ struct LawReport {
   bool operator==(const LawReport&) const = default;
 };
 
-// Refused: no configuration has enough points, or one has too many.
-Result<LawReport> law_report(const std::vector<Measured>& all, LeftOut left_out);
+// Of percentiles: whoever knows engines says it. Refused: no configuration has enough points, or
+// one has too many.
+using SayTails = std::function<std::optional<TailErrors>(const Measured&)>;
+Result<LawReport> law_report(const std::vector<Measured>& all, LeftOut left_out,
+                             const SayTails& tails = {});
 
 std::string law_report_json(const LawReport& report);
 std::string law_report_text(const LawReport& report);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -16,7 +17,8 @@ namespace partita::llm {
 namespace {
 
 // What lies beyond is damage or another unit, not a measurement.
-constexpr profile::NumberRange kTokens{1, 1e8}, kConcurrency{1, 1e7}, kTimes{1e-6, 1e9};
+constexpr profile::NumberRange kTokens{1, 1e8}, kConcurrency{1, 1e7}, kTimes{1e-6, 1e9},
+    kRates{1e-6, 1e6};
 constexpr profile::NumberRange kGpus{0, 1e6};
 
 using profile::Csv, profile::CsvRow;
@@ -34,7 +36,24 @@ struct SettingColumn {
 constexpr SettingColumn kSettings[] = {{"step_tokens", &Configuration::step_tokens},
                                        {"kv_tokens", &Configuration::kv_tokens},
                                        {"kv_move_ns", &Configuration::kv_move_ns},
-                                       {"units", &Configuration::units}};
+                                       {"units", &Configuration::units},
+                                       {"weights_mib", &Configuration::weights_mib},
+                                       {"kv_token_bytes", &Configuration::kv_token_bytes}};
+struct TimeColumn {
+  std::string_view name;
+  Percentiles Point::*of;
+  std::optional<Millis> Percentiles::*at;
+};
+constexpr TimeColumn kTimeColumns[] = {{"ttft_p50_ms", &Point::ttft_at, &Percentiles::p50},
+                                       {"ttft_p90_ms", &Point::ttft_at, &Percentiles::p90},
+                                       {"ttft_p99_ms", &Point::ttft_at, &Percentiles::p99},
+                                       {"tpot_p50_ms", &Point::tpot_at, &Percentiles::p50},
+                                       {"tpot_p90_ms", &Point::tpot_at, &Percentiles::p90},
+                                       {"tpot_p99_ms", &Point::tpot_at, &Percentiles::p99},
+                                       {"itl_p50_ms", &Point::itl_at, &Percentiles::p50},
+                                       {"itl_p90_ms", &Point::itl_at, &Percentiles::p90},
+                                       {"itl_p99_ms", &Point::itl_at, &Percentiles::p99}};
+constexpr std::string_view kItlColumn = "itl_ms", kRateColumn = "rate_rps";
 
 // Reads the cells of a row; the first one that is refused is kept, and what follows is 0.
 class Cells {
@@ -54,6 +73,10 @@ class Cells {
   std::optional<int> known(std::string_view name, profile::NumberRange range = kGpus) {
     if (text_if_there(name).empty()) return {};
     return whole(name, range);
+  }
+  std::optional<Millis> time_if_there(std::string_view name) {
+    if (text_if_there(name).empty()) return {};
+    return Millis{number(name, kTimes)};
   }
   const std::optional<Error>& error() const { return error_; }
 
@@ -94,12 +117,57 @@ Point point_of(Cells& cells) {
   point.concurrency = cells.number("concurrency", kConcurrency);
   point.ttft = Millis{cells.number("ttft_ms", kTimes)};
   point.tpot = Millis{cells.number("tpot_ms", kTimes)};
+  for (const TimeColumn& column : kTimeColumns)
+    point.*column.of.*column.at = cells.time_if_there(column.name);
+  point.itl = cells.time_if_there(kItlColumn);
+  if (!cells.text_if_there(kRateColumn).empty())
+    point.rate = Rps{cells.number(kRateColumn, kRates)};
   return point;
+}
+
+std::string fault_of(const Point& point) {
+  for (const auto& [name, percentiles] :
+       {std::pair{"ttft", &point.ttft_at}, {"tpot", &point.tpot_at}, {"itl", &point.itl_at}})
+    if (std::string fault = fault_of(*percentiles); !fault.empty()) return name + (" " + fault);
+  return "";
 }
 
 std::string cell(const std::optional<int>& number) {
   return number ? fmt::format("{}", *number) : "";
 }
+std::string cell(const std::optional<Millis>& time) {
+  return time ? fmt::format("{}", time->value) : "";
+}
+
+// Columns beyond those that have to be there, of what any of the points has.
+struct MoreColumns {
+  explicit MoreColumns(const std::vector<Measured>& all) {
+    const auto any = [&](auto has) {
+      return std::ranges::any_of(
+          all, [&](const Measured& one) { return std::ranges::any_of(one.points, has); });
+    };
+    for (const TimeColumn& column : kTimeColumns)
+      if (any([&](const Point& p) { return (p.*column.of.*column.at).has_value(); }))
+        times.push_back(column);
+    itl = any([](const Point& p) { return p.itl.has_value(); });
+    rate = any([](const Point& p) { return p.rate.has_value(); });
+  }
+  std::string header() const {
+    std::string text = itl ? fmt::format(",{}", kItlColumn) : "";
+    for (const TimeColumn& column : times) text += fmt::format(",{}", column.name);
+    if (rate) text += fmt::format(",{}", kRateColumn);
+    return text;
+  }
+  std::string cells(const Point& point) const {
+    std::string text = itl ? "," + cell(point.itl) : "";
+    for (const TimeColumn& column : times) text += "," + cell(point.*column.of.*column.at);
+    if (rate) text += point.rate ? fmt::format(",{}", point.rate->value) : ",";
+    return text;
+  }
+
+  std::vector<TimeColumn> times;
+  bool itl = false, rate = false;
+};
 
 }  // namespace
 
@@ -114,13 +182,42 @@ std::string to_string(const Configuration& c) {
   add(c.backend, ", ");
   add(c.version, " ");
   const std::pair<const char*, const std::optional<int>*> splits[] = {
-      {", tp ", &c.tensor},         {", pp ", &c.pipeline},
-      {", dp ", &c.attention_data}, {", moe tp ", &c.expert_tensor},
-      {", ep ", &c.experts},        {", steps of ", &c.step_tokens},
-      {", KV ", &c.kv_tokens},      {", KV moves in ns ", &c.kv_move_ns},
-      {", SMs ", &c.units}};
+      {", tp ", &c.tensor},
+      {", pp ", &c.pipeline},
+      {", dp ", &c.attention_data},
+      {", moe tp ", &c.expert_tensor},
+      {", ep ", &c.experts},
+      {", steps of ", &c.step_tokens},
+      {", KV ", &c.kv_tokens},
+      {", KV moves in ns ", &c.kv_move_ns},
+      {", SMs ", &c.units},
+      {", weights of MiB ", &c.weights_mib},
+      {", KV bytes a token ", &c.kv_token_bytes}};
   for (const auto& [name, number] : splits) add(cell(*number), name);
   return text;
+}
+
+std::string fault_of(const Percentiles& percentiles) {
+  std::optional<Millis> before;
+  for (const auto at : kPercentiles) {
+    const std::optional<Millis>& one = percentiles.*at;
+    if (one && before && *one < *before) return "percentiles do not ascend";
+    if (one) before = one;
+  }
+  return "";
+}
+
+std::vector<Point> closed_loops(const std::vector<Point>& points) {
+  std::vector<Point> closed;
+  std::ranges::copy_if(points, std::back_inserter(closed),
+                       [](const Point& point) { return !point.rate; });
+  return closed;
+}
+
+std::vector<Measured> closed_loops(const std::vector<Measured>& all) {
+  std::vector<Measured> closed;
+  for (const Measured& one : all) closed.push_back({one.configuration, closed_loops(one.points)});
+  return closed;
 }
 
 int Measured::shapes() const {
@@ -134,6 +231,8 @@ Result<std::vector<Measured>> parse_points(const std::string& file, std::string_
   if (!csv) return failed(csv.error());
   std::vector<std::string_view> others = {kProfileColumn};
   for (const SettingColumn& column : kSettings) others.push_back(column.name);
+  for (const TimeColumn& column : kTimeColumns) others.push_back(column.name);
+  for (const std::string_view name : {kItlColumn, kRateColumn}) others.push_back(name);
   const Result<void> columns =
       profile::require_columns(*csv, {kColumns.begin(), kColumns.end()}, others);
   if (!columns) return failed(columns.error());
@@ -145,6 +244,8 @@ Result<std::vector<Measured>> parse_points(const std::string& file, std::string_
     const Point point = point_of(cells);
     if (cells.error()) return failed(*cells.error());
     if (configuration.model.empty()) return bad_input(csv->at(row), "model is empty");
+    if (std::string fault = fault_of(point); !fault.empty())
+      return bad_input(csv->at(row), std::move(fault));
     const auto [place, added] = places.emplace(configuration, all.size());
     if (added) all.push_back({configuration, {}});
     all[place->second].points.push_back(point);
@@ -163,7 +264,8 @@ std::string points_csv(const std::vector<Measured>& all) {
   if (profiles) text += fmt::format(",{}", kProfileColumn);
   for (const SettingColumn& column : kSettings)
     if (any(column.setting)) text += fmt::format(",{}", column.name);
-  text += "\n";
+  const MoreColumns more(all);
+  text += more.header() + "\n";
   for (const auto& [c, points] : all) {
     std::string front, split, back = profiles ? "," + profile::csv_cell(c.profile) : "";
     for (const SettingColumn& column : kSettings)
@@ -174,8 +276,8 @@ std::string points_csv(const std::vector<Measured>& all) {
          {&c.tensor, &c.pipeline, &c.attention_data, &c.expert_tensor, &c.experts})
       split += cell(*number) + ",";
     for (const Point& p : points)
-      text += fmt::format("{}{},{},{},{}{},{}{}\n", front, p.shape.tokens_in, p.shape.tokens_out,
-                          p.concurrency, split, p.ttft.value, p.tpot.value, back);
+      text += fmt::format("{}{},{},{},{}{},{}{}{}\n", front, p.shape.tokens_in, p.shape.tokens_out,
+                          p.concurrency, split, p.ttft.value, p.tpot.value, back, more.cells(p));
   }
   return text;
 }

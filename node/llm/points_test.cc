@@ -54,6 +54,34 @@ TEST(Points, RefusalsNameFileAndLine) {
   EXPECT_EQ(missing.error().context, "p.csv:1");
 }
 
+TEST(Points, PercentilesAreThereWhereTheyWereWrittenDown) {
+  std::string header = kHeader, row = kRow;
+  header.pop_back();
+  row.pop_back();
+  header += ",ttft_p99_ms,tpot_p50_ms,itl_ms,itl_p99_ms,weights_mib,kv_token_bytes,rate_rps\n";
+  const auto all = parse_points(
+      "p.csv", header + row + ",300,9,8.5,40,16384,131072,2.5\n" + row + ",,,,,16384,131072,\n");
+  ASSERT_TRUE(all) << to_string(all.error());
+  ASSERT_EQ(all->size(), 1U);
+  EXPECT_EQ(all->front().configuration.weights_mib, 16384);
+  Point wanted{{1024, 128}, 8, Millis{120.5}, Millis{9.25}};
+  const std::vector<Point> bare{wanted};
+  wanted.ttft_at.p99 = Millis{300};
+  wanted.tpot_at.p50 = Millis{9};
+  wanted.itl = Millis{8.5};
+  wanted.itl_at.p99 = Millis{40};
+  wanted.rate = Rps{2.5};
+  EXPECT_EQ(all->front().points, (std::vector{wanted, bare.front()}));
+  EXPECT_EQ(closed_loops(all->front().points), bare);
+  EXPECT_EQ(parse_points("again.csv", points_csv(*all)).value(), *all);
+  header = kHeader;
+  header.pop_back();
+  const auto odd =
+      parse_points("p.csv", header + ",ttft_p50_ms,ttft_p99_ms\n" + row + ",300,200\n");
+  ASSERT_FALSE(odd);
+  EXPECT_EQ(to_string(odd.error()), "p.csv:2: ttft percentiles do not ascend");
+}
+
 TEST(Points, ThePublishedOnesAreThereAndSurviveWriting) {
   const auto all = parse_points("measured.csv", source_text("data/published/llm/measured.csv"));
   ASSERT_TRUE(all) << to_string(all.error());

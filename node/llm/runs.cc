@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "base/document.h"
 #include "base/parse_number.h"
@@ -27,7 +29,9 @@ struct Run {
   std::optional<double> in_flight;            // of a closed loop
   std::optional<double> rate, latency_ms;     // requests/s, mean of whole answers
   std::optional<double> completed, failures;  // requests
-  std::vector<std::string> notes = {};        // what was made of what the file says
+  Percentiles ttft_at = {}, tpot_at = {}, itl_at = {};
+  std::optional<double> itl_ms;
+  std::vector<std::string> notes = {};  // what was made of what the file says
 };
 
 const Node* at(const Node& root, Path path) {
@@ -68,7 +72,35 @@ std::optional<double> ratio(std::optional<double> a, std::optional<double> b) {
   return a && b && *b > 0 ? std::optional(*a / *b) : std::nullopt;
 }
 
+std::optional<Millis> time(std::optional<double> ms) {
+  return ms ? std::optional(Millis{*ms}) : std::nullopt;
+}
+
 // ---- vLLM and SGLang ----
+
+// "ttft", "tpot" or "itl"; the median always has that name, others those that were asked for.
+Percentiles written_percentiles(const Node& root, const std::string& what) {
+  const auto of = [&](const char* at) {
+    return number(root, {{fmt::format("{}_{}_ms", at, what)}});
+  };
+  const std::optional<double> median = of("median");
+  return {time(median ? median : of("p50")), time(of("p90")), time(of("p99"))};
+}
+
+// Seconds; where nothing is written, by straight lines between neighbours, as numpy has them.
+void add_percentiles(std::vector<double> seconds, Percentiles& percentiles) {
+  if (seconds.empty()) return;
+  std::ranges::sort(seconds);
+  for (std::size_t i = 0; i < std::size(kPercentiles); ++i) {
+    std::optional<Millis>& one = percentiles.*kPercentiles[i];
+    if (one) continue;
+    const double place = kPercents[i] / 100 * static_cast<double>(seconds.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const double above = seconds[std::min(below + 1, seconds.size() - 1)];
+    const double part = place - static_cast<double>(below);
+    one = Millis{1e3 * (seconds[below] + part * (above - seconds[below]))};
+  }
+}
 
 // Numbers of a list, and, of a list of lists, the sum of each.
 std::vector<double> numbers(const Node& root, std::string_view key) {
@@ -91,14 +123,20 @@ void add_details(const Node& root, Run& run) {
   if (!run.ttft_ms && !first.empty())
     run.ttft_ms =
         1e3 * std::accumulate(first.begin(), first.end(), 0.0) / static_cast<double>(first.size());
-  if (run.tpot_ms || rest.empty() || rest.size() != tokens.size()) return;
-  double sum = 0, count = 0;
-  for (std::size_t i = 0; i < rest.size(); ++i) {
-    if (tokens[i] < 2) continue;
-    sum += 1e3 * rest[i] / (tokens[i] - 1);
-    ++count;
-  }
-  if (count > 0) run.tpot_ms = sum / count;
+  add_percentiles(std::move(first), run.ttft_at);
+  std::vector<double> gaps;
+  if (const Node* const lists = root.find("itls"))
+    for (const Node& list : lists->items)
+      for (const Node& gap : list.items) gaps.push_back(gap.number);
+  add_percentiles(std::move(gaps), run.itl_at);
+  if (rest.empty() || rest.size() != tokens.size()) return;
+  std::vector<double> each;
+  for (std::size_t i = 0; i < rest.size(); ++i)
+    if (tokens[i] >= 2) each.push_back(rest[i] / (tokens[i] - 1));
+  if (!run.tpot_ms && !each.empty())
+    run.tpot_ms =
+        1e3 * std::accumulate(each.begin(), each.end(), 0.0) / static_cast<double>(each.size());
+  add_percentiles(std::move(each), run.tpot_at);
 }
 
 std::string lower(std::string word) {
@@ -116,10 +154,25 @@ std::string precision_of(const Node& server) {
   return type == "bfloat16" ? "bf16" : type == "float16" || type == "half" ? "fp16" : "";
 }
 
+// What the first of the GPUs that share a layer says of its memory, where it does: GiB of weights.
+void add_memory(const Node& server, Configuration& c) {
+  const Node* const states = server.find("internal_states");
+  const Node* const first =
+      states != nullptr && !states->items.empty() ? &states->items.front() : nullptr;
+  const auto weights =
+      first != nullptr ? number(*first, {{"memory_usage", "weight"}}) : std::nullopt;
+  const double share = c.tensor.value_or(1) * c.pipeline.value_or(1);
+  if (weights && *weights > 0 && *weights * 1024 * share <= kMostTokensOfRun)
+    c.weights_mib = static_cast<int>(std::lround(*weights * 1024 * share));
+  const auto room = number(server, {{"max_total_num_tokens"}});
+  if (room && *room >= 1 && *room <= kMostTokensOfRun) c.kv_tokens = static_cast<int>(*room);
+}
+
 // SGLang's --dp-size N: N replicas of --tp-size GPUs each, of which one is taken. With
 // --enable-dp-attention the GPUs of --tp-size, among which each holds 1/N of the requests.
 void add_server(const Node& server, Run& run) {
   run.configuration.precision = precision_of(server);
+  add_memory(server, run.configuration);
   const std::optional<int> ranks = gpus(server, {{"dp_size"}});
   if (!ranks || *ranks == 1) return;
   const Node* const together = server.find("enable_dp_attention");
@@ -152,6 +205,10 @@ Run openai_run(const Node& root, const char* backend) {
   run.out = ratio(number(root, {{"total_output_tokens"}}), run.completed);
   run.ttft_ms = number(root, {{"mean_ttft_ms"}});
   run.tpot_ms = number(root, {{"mean_tpot_ms"}});
+  run.itl_ms = number(root, {{"mean_itl_ms"}});
+  run.ttft_at = written_percentiles(root, "ttft");
+  run.tpot_at = written_percentiles(root, "tpot");
+  run.itl_at = written_percentiles(root, "itl");
   add_details(root, run);
   run.rate = ratio(run.completed, number(root, {{"duration"}}));
   run.latency_ms = number(root, {{"mean_e2el_ms"}, {"mean_e2e_latency_ms"}});
@@ -180,23 +237,43 @@ Run trtllm_run(const Node& root) {
   run.in_flight = number(root, {{"request_info", "avg_num_concurrent_requests"}});
   run.ttft_ms = number(root, {{"streaming_metrics", "avg_ttft_ms"}});
   run.tpot_ms = number(root, {{"streaming_metrics", "avg_tpot_ms"}});
+  const auto percentiles = [&](std::string_view of) {
+    const auto at = [&](std::string_view word) {
+      return time(number(root, {{"streaming_metrics", of, word}}));
+    };
+    return Percentiles{at("p50"), at("p90"), at("p99")};
+  };
+  run.ttft_at = percentiles("ttft_percentiles");
+  run.tpot_at = percentiles("tpot_percentiles");
   return run;
 }
 
 // ---- genai-perf and aiperf ----
 
-using Metrics = std::map<std::string, double>;  // means, by the keys of the JSON form
+struct Metric {
+  double mean = 0;
+  Percentiles at = {};
+};
+using Metrics = std::map<std::string, Metric>;  // by the keys of the JSON form
 
 Run metrics_run(const Metrics& metrics) {
   const auto known = [&](const char* name) {
     const auto found = metrics.find(name);
-    return found == metrics.end() ? std::nullopt : std::optional(found->second);
+    return found == metrics.end() ? std::nullopt : std::optional(found->second.mean);
+  };
+  const auto percentiles = [&](const char* name) {
+    const auto found = metrics.find(name);
+    return found == metrics.end() ? Percentiles{} : found->second.at;
   };
   Run run;
   run.in = known("input_sequence_length");
   run.out = known("output_sequence_length");
   run.ttft_ms = known("time_to_first_token");
-  run.tpot_ms = known("inter_token_latency");
+  run.tpot_ms = known("inter_token_latency");  // of each request the mean
+  run.itl_ms = known("inter_chunk_latency");
+  run.ttft_at = percentiles("time_to_first_token");
+  run.tpot_at = percentiles("inter_token_latency");
+  run.itl_at = percentiles("inter_chunk_latency");
   run.rate = known("request_throughput");
   run.latency_ms = known("request_latency");
   run.completed = known("request_count");
@@ -206,7 +283,7 @@ Run metrics_run(const Metrics& metrics) {
 
 bool in_ms(const std::string& name) {
   return name == "time_to_first_token" || name == "inter_token_latency" ||
-         name == "request_latency";
+         name == "inter_chunk_latency" || name == "request_latency";
 }
 Error wrong_unit(const std::string& name, const std::string& unit, const std::string& place) {
   return {ErrorCode::bad_input, fmt::format("{} is in {}, must be in ms", name, unit), place};
@@ -242,7 +319,8 @@ Result<Run> aiperf_json(const Document& document) {
     const std::string unit = text(member.value, {{"unit"}});
     if (in_ms(member.key) && !unit.empty() && unit != "ms")
       return failed(wrong_unit(member.key, unit, document.at(member.value)));
-    metrics[member.key] = *mean;
+    const auto at = [&](const char* word) { return time(number(member.value, {{word}})); };
+    metrics[member.key] = {*mean, {at("p50"), at("p90"), at("p99")}};
   }
   Run run = metrics_run(metrics);
   if (const Node* const config = document.root.find("input_config")) {
@@ -272,6 +350,16 @@ std::pair<std::string, std::string> key_of(const std::string& title) {
   return {key, title.substr(open + 2, title.find(')', open) - open - 2)};
 }
 
+// Of a row of such a table, by its header.
+Percentiles percentiles_of(const profile::Csv& csv, const profile::CsvRow& row) {
+  const auto at = [&](const char* word) -> std::optional<Millis> {
+    const int column = csv.column(word);
+    return column < 0 ? std::nullopt
+                      : time(grouped_number(row.cells[static_cast<std::size_t>(column)]));
+  };
+  return {at("p50"), at("p90"), at("p99")};
+}
+
 // Tables one below the other, with blank lines between; the first two columns are a title and a
 // mean, or the only value.
 Result<Run> aiperf_csv(const std::string& file, std::string_view content) {
@@ -294,7 +382,8 @@ Result<Run> aiperf_csv(const std::string& file, std::string_view content) {
           const auto line = static_cast<std::size_t>(row.line) + lines;
           return failed(wrong_unit(key, unit, fmt::format("{}:{}", file, line)));
         }
-        if (const auto value = grouped_number(row.cells[1])) metrics[key] = *value;
+        if (const auto value = grouped_number(row.cells[1]))
+          metrics[key] = {*value, percentiles_of(*csv, row)};
       }
     }
     lines += static_cast<std::size_t>(std::ranges::count(part, '\n')) + 2;
@@ -405,7 +494,9 @@ constexpr std::pair<std::string_view, std::optional<int> Configuration::*> kNumb
     {"step_tokens", &Configuration::step_tokens},
     {"kv_tokens", &Configuration::kv_tokens},
     {"kv_move_ns", &Configuration::kv_move_ns},
-    {"units", &Configuration::units}};
+    {"units", &Configuration::units},
+    {"weights_mib", &Configuration::weights_mib},
+    {"kv_token_bytes", &Configuration::kv_token_bytes}};
 
 // Notes that are said once of all runs.
 class Notes {
@@ -484,6 +575,22 @@ Result<Point> point_of(const std::string& file, const Run& run, std::optional<do
       {whole(*in), whole(*out)}, std::max(1.0, *concurrency), Millis{*ttft}, Millis{*tpot}};
 }
 
+void add_tails(const Run& run, Point& point, Notes& notes) {
+  const auto fine = [](std::optional<Millis> ms) {
+    return ms && ms->value >= kShortestMs && ms->value <= kLongestMs;
+  };
+  if (const auto itl = time(run.itl_ms); fine(itl)) point.itl = itl;
+  for (const auto& [name, from, to] : {std::tuple{"TTFT", &run.ttft_at, &point.ttft_at},
+                                       {"TPOT", &run.tpot_at, &point.tpot_at},
+                                       {"ITL", &run.itl_at, &point.itl_at}}) {
+    for (const auto at : kPercentiles)
+      if (fine(from->*at)) to->*at = from->*at;
+    if (fault_of(*to).empty()) continue;
+    *to = {};
+    notes.add(fmt::format("percentiles of {} do not ascend: they are left out", name));
+  }
+}
+
 Result<void> check_names(const std::string& file, const Configuration& c) {
   for (const std::string* name :
        {&c.system, &c.backend, &c.version, &c.model, &c.precision, &c.profile})
@@ -504,7 +611,9 @@ Result<void> take_told(const std::string& word, ToldOfRuns& told) {
     return {};
   }
   const std::optional<double> number = grouped_number(value);
-  const double most = key.starts_with("kv_") || key == "step_tokens" ? kMostTokensOfRun : 1e6;
+  const double most = key.starts_with("kv_") || key == "step_tokens" || key == "weights_mib"
+                          ? kMostTokensOfRun
+                          : 1e6;
   const bool whole = number && *number >= 1 && *number <= most && *number == std::floor(*number);
   if (const auto* const found = std::ranges::find_if(kNumbers, named);
       found != std::end(kNumbers) && whole) {
@@ -518,8 +627,7 @@ Result<void> take_told(const std::string& word, ToldOfRuns& told) {
   return bad_input("--told " + word,
                    "must be COLUMN=VALUE: system, backend, version, model, precision or profile "
                    "with a text; tp, pp, attention_dp, moe_tp, moe_ep, step_tokens, kv_tokens, "
-                   "kv_move_ns, units or "
-                   "concurrency with a number");
+                   "kv_move_ns, units, weights_mib, kv_token_bytes or concurrency with a number");
 }
 
 }  // namespace
@@ -567,19 +675,26 @@ Result<ImportedRuns> import_runs(RunForm form, const std::string& file, std::str
   Notes notes;
   std::map<Configuration, std::size_t> places;
   for (const Run& run : *runs) {
-    const Configuration configuration = notes.with_told(run.configuration, told.configuration);
+    Configuration configuration = notes.with_told(run.configuration, told.configuration);
     if (configuration.model.empty())
       return bad_input(file, "a run does not say which model it was: --told model=NAME");
     if (const auto named = check_names(file, configuration); !named) return failed(named.error());
-    const auto point = point_of(file, run, in_flight(run, told, notes));
+    auto point = point_of(file, run, in_flight(run, told, notes));
     if (!point) return failed(point.error());
     notes.add_unsaid(configuration);
     for (const std::string& note : run.notes) notes.add(note);
     if (run.failures.value_or(0) > 0)
       notes.add("some requests failed; the times are of the others");
+    add_tails(run, *point, notes);
+    // The same engine started again has a little more room, or less: what fits is the least.
+    const std::optional<int> room = std::exchange(configuration.kv_tokens, std::nullopt);
     const auto [place, added] = places.emplace(configuration, imported.measured.size());
+    configuration.kv_tokens = room;
     if (added) imported.measured.push_back({configuration, {}});
-    imported.measured[place->second].points.push_back(*point);
+    Measured& measured = imported.measured[place->second];
+    std::optional<int>& least = measured.configuration.kv_tokens;
+    if (room) least = std::min(*room, least.value_or(*room));
+    measured.points.push_back(*point);
   }
   imported.notes = std::move(notes).all();
   return imported;

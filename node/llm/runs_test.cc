@@ -47,8 +47,11 @@ TEST(Runs, ReadsAClosedLoopOfVllm) {
   ASSERT_EQ(runs.measured.size(), 1u);
   const Configuration& c = runs.measured[0].configuration;
   EXPECT_EQ(to_string(c), "org/llama-8b fp8 on H100-80GB-SXM5, vllm 0.12, tp 2");
-  EXPECT_THAT(runs.measured[0].points,
-              testing::ElementsAre(Point{{1024, 256}, 16, Millis{120.5}, Millis{14.25}}));
+  Point wanted{{1024, 256}, 16, Millis{120.5}, Millis{14.25}};
+  wanted.ttft_at = {Millis{110}, {}, Millis{300}};
+  wanted.tpot_at.p99 = Millis{20};
+  wanted.itl = Millis{14};
+  EXPECT_THAT(runs.measured[0].points, testing::ElementsAre(wanted));
   EXPECT_THAT(runs.notes, testing::ElementsAre(HasSubstr("--told model=")));
 }
 
@@ -71,6 +74,25 @@ TEST(Runs, TakesMeansFromDetailsWhereTheyAreNotWritten) {
   const Point point = imported(RunForm::vllm, vllm(kClosed, details)).measured.at(0).points.at(0);
   EXPECT_NEAR(point.ttft.value, 200, 1e-9);
   EXPECT_NEAR(point.tpot.value, (20 + 30) / 2.0, 1e-9);
+  EXPECT_NEAR(point.ttft_at.p50->value, 200, 1e-9);
+  EXPECT_NEAR(point.ttft_at.p90->value, 280, 1e-9);  // as numpy.percentile has it
+  EXPECT_NEAR(point.tpot_at.p99->value, 29.9, 1e-9);
+  EXPECT_NEAR(point.itl_at.p50->value, 20, 1e-9);
+}
+
+TEST(Runs, PercentilesThatWereAskedForAreTaken) {
+  const std::string more =
+      R"(, "p50_ttft_ms": 1, "p90_ttft_ms": 200, "p90_tpot_ms": 17, "median_itl_ms": 13,
+ "p90_itl_ms": 15, "p99_itl_ms": 60)";
+  const Point point =
+      imported(RunForm::vllm, vllm(kClosed, kMeans + more)).measured.at(0).points.at(0);
+  EXPECT_EQ(point.ttft_at, (Percentiles{Millis{110}, Millis{200}, Millis{300}}));
+  EXPECT_EQ(point.tpot_at, (Percentiles{{}, Millis{17}, Millis{20}}));
+  EXPECT_EQ(point.itl_at, (Percentiles{Millis{13}, Millis{15}, Millis{60}}));
+  const auto odd =
+      imported(RunForm::vllm, vllm(kClosed, std::string(kMeans) + R"(, "p90_ttft_ms": 400)"));
+  EXPECT_EQ(odd.measured.at(0).points.at(0).ttft_at, Percentiles{});
+  EXPECT_THAT(odd.notes, Contains(HasSubstr("TTFT do not ascend")));
 }
 
 // Failed requests are written with zeros.
@@ -148,6 +170,25 @@ TEST(Runs, ReadsReplicasOfSglang) {
   EXPECT_EQ(together.measured[0].points.at(0).concurrency, 8);
 }
 
+// What the server says of its memory: GiB of weights on each of the GPUs that share a layer.
+TEST(Runs, ReadsWhatFitsOfSglang) {
+  const auto line = [](const std::string& room) {
+    return R"({"max_concurrency": 8, "server_info": {"model_path": "org/m", "tp_size": 2, )"
+           R"("max_total_num_tokens": )" +
+           room +
+           R"(, "internal_states": [{"memory_usage": {"weight": 7.5, "kvcache": 50}}]}, )"
+           R"("duration": 10.0, "completed": 80, "total_input_tokens": 40000, )"
+           R"("total_output_tokens": 8000, "mean_ttft_ms": 80, "mean_tpot_ms": 9.5, )"
+           R"("median_ttft_ms": 70, "p99_ttft_ms": 200, "p99_itl_ms": 44})";
+  };
+  const auto runs = imported(RunForm::sglang, line("420123") + "\n" + line("419000"));
+  ASSERT_EQ(runs.measured.size(), 1U);
+  EXPECT_EQ(runs.measured[0].configuration.weights_mib, 15 * 1024);
+  EXPECT_EQ(runs.measured[0].configuration.kv_tokens, 419'000);
+  EXPECT_EQ(runs.measured[0].points.at(0).ttft_at, (Percentiles{Millis{70}, {}, Millis{200}}));
+  EXPECT_EQ(runs.measured[0].points.at(0).itl_at.p99, Millis{44});
+}
+
 TEST(Runs, RefusesTheFormOfAnotherTool) {
   EXPECT_THAT(refusal(RunForm::sglang, vllm(kClosed, kMeans)), HasSubstr("--form vllm"));
   EXPECT_THAT(refusal(RunForm::vllm, vllm(kClosed, R"(, "mean_e2e_latency_ms": 900)")),
@@ -186,6 +227,7 @@ TEST(Runs, ReadsTablesOfGenaiPerf) {
   EXPECT_EQ(point.shape, (Shape{3000, 174}));
   EXPECT_EQ(point.ttft, Millis{1146.31});
   EXPECT_EQ(point.tpot, Millis{30.35});
+  EXPECT_EQ(point.tpot_at, (Percentiles{Millis{32}, Millis{34 - 1}, Millis{35}}));
   EXPECT_NEAR(point.concurrency, 1.5 * 6.40620, 1e-9);
   std::string seconds = kCsv;
   seconds.replace(seconds.find("Token (ms)"), 10, "Token (s)");
@@ -199,7 +241,8 @@ TEST(Runs, ReadsObjectsOfAiperfWhereverTheySayConcurrency) {
  "input_sequence_length": {"avg": 16384.0, "unit": "tokens"},
  "output_sequence_length": {"avg": 126.5, "unit": "tokens"},
  "time_to_first_token": {"avg": 1240.09, "p99": 2093.6, "unit": "ms"},
- "inter_token_latency": {"avg": 129.8, "unit": "ms"}})";
+ "inter_token_latency": {"avg": 129.8, "unit": "ms"},
+ "inter_chunk_latency": {"avg": 130, "p90": 140, "unit": "ms"}})";
   for (const char* config :
        {R"({"endpoint": {"model_names": ["m"]}, "loadgen": {"concurrency": 32}})",
         R"({"model_names": ["m"], "perf_analyzer": {"stimulus": {"concurrency": 32}}})",
@@ -209,8 +252,11 @@ TEST(Runs, ReadsObjectsOfAiperfWhereverTheySayConcurrency) {
         imported(RunForm::aiperf, std::string(R"({"input_config": )") + config + ", " + metrics);
     ASSERT_EQ(runs.measured.size(), 1u) << config;
     EXPECT_EQ(runs.measured[0].configuration.model, "m");
-    EXPECT_EQ(runs.measured[0].points.at(0),
-              (Point{{16384, 127}, 32, Millis{1240.09}, Millis{129.8}}));
+    Point wanted{{16384, 127}, 32, Millis{1240.09}, Millis{129.8}};
+    wanted.ttft_at.p99 = Millis{2093.6};
+    wanted.itl = Millis{130};
+    wanted.itl_at.p90 = Millis{140};
+    EXPECT_EQ(runs.measured[0].points.at(0), wanted);
   }
 }
 
@@ -222,12 +268,16 @@ TEST(Runs, ReadsReportsOfTrtllmBench) {
  "request_info": {"num_requests": 300, "avg_num_concurrent_requests": 63.4,
   "avg_input_length": 1024.0, "avg_output_length": 1024.0},
  "performance": {"request_throughput_req_s": 4.2, "avg_request_latency_ms": 15000},
- "streaming_metrics": {"avg_ttft_ms": 210.5, "avg_tpot_ms": 14.1}})";
+ "streaming_metrics": {"avg_ttft_ms": 210.5, "avg_tpot_ms": 14.1,
+  "ttft_percentiles": {"p50": 180, "p90": 300, "p95": 350, "p99": 420, "average": 210.5},
+  "tpot_percentiles": {"p50": 14, "p99": 15}}})";
   const ImportedRuns runs = imported(RunForm::trtllm, report);
   EXPECT_EQ(to_string(runs.measured.at(0).configuration),
             "org/m fp8, trtllm 1.1.0, tp 2, pp 1, ep 1");
-  EXPECT_EQ(runs.measured[0].points.at(0),
-            (Point{{1024, 1024}, 63.4, Millis{210.5}, Millis{14.1}}));
+  Point wanted{{1024, 1024}, 63.4, Millis{210.5}, Millis{14.1}};
+  wanted.ttft_at = {Millis{180}, Millis{300}, Millis{420}};
+  wanted.tpot_at = {Millis{14}, {}, Millis{15}};
+  EXPECT_EQ(runs.measured[0].points.at(0), wanted);
   report.replace(report.find("streaming_metrics"), 17, "other");
   EXPECT_THAT(refusal(RunForm::trtllm, report), HasSubstr("is it a run with streaming?"));
 }

@@ -3,6 +3,7 @@
 // by step: llm/engine, and the judge by code of its own. Values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -31,6 +32,14 @@ struct EngineSpec {
   int sequences = 1024;             // at the same time, at most
   std::int64_t blocks = 1'000'000;  // of KV cache
   bool operator==(const EngineSpec&) const = default;
+};
+
+// What a simulated time is taken for, so that at no measured point it is below the percentiles that
+// were measured there: so many times as long, or so much longer, whichever is less. Never shorter.
+struct TailMargin {
+  double times = 1, more_ms = 0;
+  double of(double ms) const { return std::min(ms * times, ms + more_ms); }
+  bool operator==(const TailMargin&) const = default;
 };
 
 // Which engine it is, from the measurement to who starts it. Empty, 0: not said.
@@ -71,10 +80,15 @@ struct TokenEngine {
   EngineSpec spec = {};   // sequences: as many as were measured; blocks: that are known to fit
   double request_ms = 0;  // of a TTFT, outside of steps: tokenisation, network
   double request_token_ms = 0;  // the same per token of the prompt
+  TailMargin ttft_tail = {}, tpot_tail = {};  // nothing where no percentiles were measured
   // Tokens in and out that were measured, from the least to the most.
   int least_in = 1, most_in = 1, least_out = 1, most_out = 1;
   bool operator==(const TokenEngine&) const = default;
 
+  // Of a whole answer of so many tokens after the first: what it is taken for beyond simulation.
+  double whole_tail_ms(double ttft_ms, double tpot_ms, double tokens) const {
+    return ttft_tail.of(ttft_ms) - ttft_ms + tokens * (tpot_tail.of(tpot_ms) - tpot_ms);
+  }
   const EngineSpec& prompts_by() const { return prefill_units > 0 ? prompt_spec : spec; }
   bool measured(double in, double out) const {
     return in >= least_in && in <= most_in && out >= least_out && out <= most_out;

@@ -351,16 +351,18 @@ ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEng
   for (std::size_t i = warm; i < asked.size(); ++i) {
     const Asked& one = asked[i];
     const double outside = engine.request_ms + engine.request_token_ms * one.in;
+    const double ttft = one.first - one.arrival + outside;
     const double tpot = one.out > 1 ? (one.end - one.first) / (one.out - 1) : 0;
-    const bool first =
-        one.refused || above(one.first - one.arrival + outside, service.tokens->ttft);
-    const bool rest = one.refused || above(tpot, service.tokens->tpot);
-    const bool all = one.refused || above(one.end - one.arrival + outside, service.slo);
+    const double end =
+        one.end - one.arrival + outside + engine.whole_tail_ms(ttft, tpot, one.out - 1);
+    const bool first = one.refused || above(engine.ttft_tail.of(ttft), service.tokens->ttft);
+    const bool rest = one.refused || above(engine.tpot_tail.of(tpot), service.tokens->tpot);
+    const bool all = one.refused || above(end, service.slo);
     late += first || rest || all;
     ttft_late += first;
     tpot_late += rest;
     whole_late += all;
-    whole.push_back(one.end - one.arrival + outside);
+    whole.push_back(end);
   }
   const auto counted = static_cast<double>(whole.size());
   if (whole.empty()) return verdict;

@@ -35,7 +35,7 @@ inline std::vector<plan::FleetEntry> published_fleets() {
   std::vector<plan::FleetEntry> all;
   for (const char* name : {"H100-80GB-SXM5", "H200-141GB", "B200-180GB"}) {
     all.push_back({*hw::builtin_model(name), {}, std::nullopt, 1});
-    all.back().engines = llm::engines_of(*points, name, models)->engines;
+    all.back().engines = llm::engines_of(*points, {.model = name}, models)->engines;
   }
   return all;
 }

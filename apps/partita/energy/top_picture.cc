@@ -15,15 +15,17 @@ namespace partita::cli {
 std::string tokens_table(const std::vector<TokenRow>& rows) {
   if (rows.empty()) return {};
   Table table{{"LANGUAGE MODEL", "TOKENS IN /s", "OUT /s", "IN, mean", "OUT, mean", "TTFT p50 ms",
-               "p99", "TPOT p50 ms", "p99"},
+               "p99", "TPOT p50 ms", "p99", "KV CACHE"},
               {}};
   const auto shown = [](std::optional<double> value) {
     return value ? number_text(*value) : std::string("-");
   };
   for (const auto& [service, t] : rows)
-    table.rows.push_back({service, number_text(t.in_per_s), number_text(t.out_per_s),
-                          number_text(t.mean_in), number_text(t.mean_out), shown(t.ttft_p50_ms),
-                          shown(t.ttft_p99_ms), shown(t.tpot_p50_ms), shown(t.tpot_p99_ms)});
+    table.rows.push_back(
+        {service, number_text(t.in_per_s), number_text(t.out_per_s), number_text(t.mean_in),
+         number_text(t.mean_out), shown(t.ttft_p50_ms), shown(t.ttft_p99_ms), shown(t.tpot_p50_ms),
+         shown(t.tpot_p99_ms),
+         t.kv_cache_usage ? fmt::format("{:.0f} %", 100 * *t.kv_cache_usage) : std::string("-")});
   return "\n" + to_string(table);
 }
 

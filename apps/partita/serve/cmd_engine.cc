@@ -17,6 +17,7 @@ struct EngineFlags {
   serve::StandinOptions standin = {};
   std::string cost = "step=10,sequence=0.1,prompt_token=0.05";
   std::int64_t kv_tokens = 100'000;
+  bool no_metrics = false;
 };
 
 Result<profile::StepCost> step_cost(const std::string& text) {
@@ -45,6 +46,7 @@ Result<Exit> run_engine(Context& context, const EngineFlags& flags) {
   const auto cost = step_cost(flags.cost);
   if (!cost) return failed(cost.error());
   options.spec.cost = *cost;
+  options.metrics = !flags.no_metrics;
   options.spec.blocks = (flags.kv_tokens - 1) / profile::kBlockTokens + 1;
   options.spec.step_tokens = std::max(options.spec.step_tokens, options.spec.sequences);
   auto loop = serve::Loop::make();
@@ -82,6 +84,7 @@ Command add_engine(CLI::App& app) {
   within(flag(*command, "--step-tokens", flags->standin.spec.step_tokens), 1, 1'000'000)
       ->default_str("8192");
   within(flag(*command, "--kv-tokens", flags->kv_tokens), 16, 1e9)->default_str("100000");
+  flag(*command, "--no-metrics", flags->no_metrics);
   command->footer(
       "partita engine --listen 127.0.0.1:9001 --model chat --step-cost "
       "step=10,sequence=0.1,prompt_token=0.05");

@@ -7,36 +7,27 @@
 #include <optional>
 
 #include "base/append.h"
-#include "base/document.h"
-#include "base/http/http_stream.h"
+#include "base/parse_number.h"
 #include "base/split.h"
-#include "base/terminal.h"
-#include "base/unicode.h"
+#include "base/table.h"
+#include "flags.h"
 #include "llm/engine/engines.h"
 #include "llm/runs.h"
-#include "places.h"
-#include "serve/load/load_run.h"
-#include "serve/load/token_load.h"
 #include "serve/measure/points.h"
-#include "stop_request.h"
+#include "serve/running_engine.h"
 
 namespace partita::cli {
 namespace {
 
-constexpr sim::Nanos kPatienceOfLoop = 600'000'000'000, kMetadataPatience = 10'000'000'000;
-constexpr int kFewWords = 64, kManyWords = 192;  // of the prompts that tell tokens per word
 // Errors of predictions that count as sure, and how many in a row.
 constexpr double kSureTpot = 0.05, kSureTtft = 0.15;
 constexpr int kSureInARow = 3;
-constexpr sim::Nanos kPatienceOfOne = 30'000'000'000;
-constexpr int kFine = 200;
-constexpr std::size_t kShownOfBody = 120;  // of an answer that is no error in OpenAI's form
-constexpr double kLeastOfAsked = 0.9;      // of the tokens
-
-struct LoopPoint {
-  llm::Shape shape;
-  int in_flight = 1;
-};
+// Rates that are chosen, of what the fullest closed loop carried.
+constexpr double kChosenRates[] = {0.3, 0.6, 0.8};
+constexpr const char* kChosen = "auto";
+// The first requests of a KV probe take so long, so that a slow client sees who waits.
+constexpr double kProbeMs = 300;
+constexpr double kMarginNs = 2e7;
 
 Result<std::vector<llm::Shape>> parse_shapes(const std::string& text) {
   std::vector<llm::Shape> shapes;
@@ -55,183 +46,35 @@ Result<std::vector<llm::Shape>> parse_shapes(const std::string& text) {
   return shapes;
 }
 
+// Empty: "auto", or none are asked for.
+Result<std::vector<double>> parse_rates(const std::string& text) {
+  std::vector<double> rates;
+  for (const std::string& word :
+       text.empty() || text == kChosen ? std::vector<std::string>() : split(text, ',')) {
+    std::string_view rest = word;
+    const auto rate = take_number<double>(rest);
+    if (!rate || !rest.empty() || !(*rate >= 1e-3 && *rate <= 1e5))
+      return bad_input("--rates", fmt::format("'{}' is no rate from 0.001 to 100,000 requests a "
+                                              "second, nor {}",
+                                              word, kChosen));
+    rates.push_back(*rate);
+  }
+  return rates;
+}
+
 // The edges first, since what is between them may not have to be measured.
 std::vector<LoopPoint> in_order(const std::vector<llm::Shape>& shapes,
                                 const std::vector<int>& counts) {
   std::vector<LoopPoint> edges, inner;
   for (const int count : counts)
     for (const llm::Shape& shape : shapes)
-      (count == counts.front() || count == counts.back() ? edges : inner).push_back({shape, count});
+      (count == counts.front() || count == counts.back() ? edges : inner)
+          .push_back({shape, count, 0});
   edges.insert(edges.end(), inner.begin(), inner.end());
   return edges;
 }
 
-// What a loop came to, in milliseconds.
-struct LoopSeen {
-  llm::LoopTimes mean, median, p99;
-  double tokens_per_s = 0;
-};
-
-LoopSeen seen_of(const serve::LoadTally& tally, double seconds) {
-  const serve::TokenTally& tokens = tally.tokens;
-  const auto ms = [](double nanos) { return Millis{nanos / 1e6}; };
-  const auto both = [&](double percent) {
-    return llm::LoopTimes{ms(static_cast<double>(tokens.ttft.percentile(percent))),
-                          ms(static_cast<double>(tokens.tpot.percentile(percent)))};
-  };
-  return {{ms(tokens.ttft.mean()), ms(tokens.tpot.mean())},
-          both(50),
-          both(99),
-          static_cast<double>(tokens.out) / std::max(seconds, 1e-9)};
-}
-
-// The same of a simulated loop, but for the rate.
-LoopSeen seen_of(const std::vector<llm::LoopTimes>& times) {
-  serve::LoadTally tally(0);
-  const auto nanos = [](Millis ms) { return std::llround(ms.value * 1e6); };
-  for (const llm::LoopTimes& one : times) {
-    tally.tokens.ttft.add(nanos(one.ttft));
-    tally.tokens.tpot.add(nanos(one.tpot));
-  }
-  return seen_of(tally, 1);
-}
-
 double off(Millis predicted, Millis measured) { return predicted.value / measured.value - 1; }
-
-class RunningEngine {
- public:
-  RunningEngine(Context& context, serve::LoadOptions options)
-      : context_(context), options_(std::move(options)) {
-    options_.duration = sim::kForever;
-    options_.patience = kPatienceOfLoop;
-    options_.stop = [this] { return stopped(); };
-  }
-
-  // Once asked to, for good: what was under way then is no measurement.
-  bool stopped() { return stopped_ = stopped_ || stop_.within(0); }
-  const std::string& name() const { return name_; }
-
-  // Asks for its name, unless it is said, and how its tokens and our words go together.
-  Result<void> meet(const std::string& said) {
-    name_ = said;
-    if (name_.empty())
-      if (auto asked = ask_name(); !asked) return asked;
-    double tokens[2] = {};
-    for (const int words : {kFewWords, kManyWords}) {
-      const auto tally = run({{words, 2}}, 1);
-      if (!tally) return failed(tally.error());
-      tokens[words == kManyWords] = static_cast<double>(tally->first.tokens.in);
-    }
-    per_word_ = (tokens[1] - tokens[0]) / (kManyWords - kFewWords);
-    extra_ = tokens[0] - per_word_ * kFewWords;
-    if (tokens[0] > 0 && per_word_ >= 0.1) return {};
-    return environment_error(authority_of(options_.url), "its streams end without usage");
-  }
-
-  Result<LoopSeen> play(const LoopPoint& point) {
-    std::vector<plan::Length> lengths;
-    double asked = 0;
-    for (const llm::Request& request : llm::loop_requests(point.shape, point.in_flight))
-      lengths.push_back({words_for(request.in), request.out}), asked += request.out;
-    const auto tally = run(std::move(lengths), point.in_flight);
-    if (!tally) return failed(tally.error());
-    if (auto whole = check_lengths(tally->first, asked); !whole) return failed(whole.error());
-    return seen_of(tally->first, tally->second);
-  }
-
- private:
-  int words_for(int tokens) const {
-    return std::max(1, static_cast<int>(std::lround((tokens - extra_) / per_word_)));
-  }
-
-  Result<void> ask_name() {
-    const auto dialer = serve::HttpDialer::to(options_.url, options_.tls);
-    if (!dialer) return failed(dialer.error());
-    const std::string what = authority_of(options_.url) + options_.url.path + "/v1/models";
-    const auto answer = serve::fetch(*dialer,
-                                     fmt::format("GET {}/v1/models HTTP/1.1\r\nHost: {}\r\n\r\n",
-                                                 options_.url.path, authority_of(options_.url)),
-                                     context_.clock, kMetadataPatience);
-    if (!answer) return environment_error(what, answer.error().message);
-    const auto document = parse_document(what, answer->body);
-    const Node* const list = document ? document->root.find("data") : nullptr;
-    const Node* const id =
-        list != nullptr && !list->items.empty() ? list->items.front().find("id") : nullptr;
-    if (id == nullptr)
-      return environment_error(what, fmt::format("names no model: status {}", answer->status));
-    name_ = id->text;
-    return {};
-  }
-
-  // Why requests are not answered whole, by what comes of one that is sent once more by itself.
-  std::string fault_of(const plan::Length& length) {
-    const auto dialer = serve::HttpDialer::to(options_.url, options_.tls);
-    if (!dialer) return to_string(dialer.error());
-    const auto answer =
-        serve::fetch(*dialer, serve::completion_request({options_.url, name_}, {}, length, Rng(1)),
-                     context_.clock, kPatienceOfOne);
-    if (!answer) return answer.error().message;
-    if (answer->status != kFine)
-      return fmt::format("it answers with status {}: {}", answer->status, said_in(answer->body));
-    serve::TokenAnswer stream;
-    stream.take(answer->body, 1);
-    if (stream.whole()) return "one more by itself was: it may be overloaded";
-    if (stream.first() == 0) return "it answers without tokens: " + said_in(answer->body);
-    return "its stream has no end: no \"data: [DONE]\", or an error event";
-  }
-
-  // The message of an error in OpenAI's form, else how the text begins.
-  static std::string said_in(const std::string& body) {
-    const auto document = parse_document("", body);
-    const Node* const error = document ? document->root.find("error") : nullptr;
-    const Node* const message = error != nullptr ? error->find("message") : nullptr;
-    return utf8(printable(message != nullptr ? message->text : body.substr(0, kShownOfBody)));
-  }
-
-  // An engine that ends its answers early was measured at other shapes than it is asked about.
-  Result<void> check_lengths(const serve::LoadTally& tally, double asked) const {
-    const auto out = static_cast<double>(tally.tokens.out);
-    const auto answers = static_cast<double>(std::max(1L, tally.completed()));
-    if (out >= kLeastOfAsked * asked) return {};
-    return environment_error(
-        authority_of(options_.url),
-        fmt::format(
-            "its answers have {:.4g} tokens on average where {:.4g} were asked for, so that "
-            "nothing is measured of such: it ends them by itself, although `ignore_eos` is "
-            "asked for",
-            out / answers, asked / answers));
-  }
-
-  // Every request is answered, or it is refused.
-  Result<std::pair<serve::LoadTally, double>> run(std::vector<plan::Length> lengths,
-                                                  int in_flight) {
-    const std::size_t count = lengths.size();
-    const plan::Length first = lengths.front();
-    serve::LoadService service{.name = name_,
-                               .slo = 0,
-                               .arrivals = {},
-                               .tokens = plan::TokenTerms{},
-                               .in_flight = in_flight,
-                               .lengths = std::move(lengths)};
-    options_.connections = in_flight;
-    ++options_.seed;  // other words: nothing of a prompt is cached
-    const auto outcome = serve::run_load(options_, {std::move(service)}, context_.clock);
-    if (!outcome) return failed(outcome.error());
-    const serve::LoadTally& tally = outcome->services.front();
-    if (!outcome->stopped && tally.completed() < static_cast<long>(count))
-      return environment_error(authority_of(options_.url),
-                               fmt::format("{} of {} requests were not answered whole; {}",
-                                           count - tally.completed(), count, fault_of(first)));
-    return std::pair{tally, outcome->answered_s};
-  }
-
-  Context& context_;
-  serve::LoadOptions options_;
-  StopRequest stop_;
-  bool stopped_ = false;
-  std::string name_;
-  double per_word_ = 1, extra_ = 0;  // tokens
-};
 
 // What is in the file, and what comes to it.
 class PointsFile {
@@ -265,58 +108,182 @@ class PointsFile {
 
 // What the points so far say of one that is to come; nothing while they are too few.
 std::optional<LoopSeen> predicted(const llm::Measured& so_far, const LoopPoint& point) {
-  if (so_far.points.size() < llm::kLeastEnginePoints) return std::nullopt;
+  if (llm::closed_loops(so_far.points).size() < llm::kLeastEnginePoints) return std::nullopt;
   const auto engine = llm::engine_of(so_far);
   if (!engine) return std::nullopt;
-  const auto times =
-      llm::loop_times(llm::learned_of(*engine, point.in_flight), point.shape, point.in_flight);
+  const auto times = point.rate_rps > 0 ? llm::open_times(llm::learned_of(*engine, 1), point.shape,
+                                                          Rps{point.rate_rps})
+                                        : llm::loop_times(llm::learned_of(*engine, point.in_flight),
+                                                          point.shape, point.in_flight);
   return times ? std::optional(seen_of(*times)) : std::nullopt;
 }
 
 std::string point_text(const LoopPoint& point) {
-  return fmt::format("{}/{} tokens, {} in flight", point.shape.tokens_in, point.shape.tokens_out,
-                     point.in_flight);
+  return fmt::format("{}/{} tokens, {}", point.shape.tokens_in, point.shape.tokens_out,
+                     point.rate_rps > 0 ? fmt::format("{:.4g} requests/s", point.rate_rps)
+                                        : fmt::format("{} in flight", point.in_flight));
 }
 
-// Measures what is not there; ends early once it is sure.
-Result<Exit> fill(Context& context, RunningEngine& engine, PointsFile& file,
-                  const llm::Configuration& configuration, const std::vector<LoopPoint>& points) {
-  llm::Measured& measured = file.of(configuration);
-  int sure = 0, fresh = 0;
-  for (const LoopPoint& point : points) {
-    const bool there = std::ranges::any_of(measured.points, [&](const llm::Point& p) {
-      return p.shape == point.shape && p.concurrency == point.in_flight;
-    });
-    if (there) continue;
-    const auto guess = predicted(measured, point);
-    const auto seen = engine.play(point);
-    if (engine.stopped()) {
-      note(context, fmt::format("stopped; {} has {} points, and the same command goes on with the "
-                                "rest\n",
-                                file.path(), measured.points.size()));
-      return Exit::no;
-    }
+llm::Point point_of(const LoopPoint& asked, const LoopSeen& seen) {
+  llm::Point point{asked.shape, static_cast<double>(asked.in_flight), seen.mean.ttft,
+                   seen.mean.tpot};
+  point.ttft_at = seen.ttft_at;
+  point.tpot_at = seen.tpot_at;
+  point.itl_at = seen.itl_at;
+  if (seen.itl.value > 0) point.itl = seen.itl;
+  if (asked.rate_rps <= 0) return point;
+  point.rate = Rps{asked.rate_rps};
+  point.concurrency = std::max(1.0, seen.in_flight);
+  return point;
+}
+
+bool is_there(const llm::Measured& measured, const LoopPoint& point) {
+  return std::ranges::any_of(measured.points, [&](const llm::Point& p) {
+    if (p.shape != point.shape) return false;
+    return point.rate_rps > 0 ? p.rate == Rps{point.rate_rps}
+                              : !p.rate && p.concurrency == point.in_flight;
+  });
+}
+
+// Measures points into a file, and says what comes.
+class Filling {
+ public:
+  Filling(Context& context, RunningEngine& engine, PointsFile& file, llm::Measured& measured)
+      : context_(context), engine_(engine), file_(file), measured_(measured) {}
+
+  // False: somebody asked to stop. Errors of predictions are those of the last one.
+  Result<bool> add(const LoopPoint& point) {
+    const auto guess = predicted(measured_, point);
+    const auto seen = engine_.play(point);
+    if (engine_.stopped()) return false;
     if (!seen) return failed(seen.error());
-    measured.points.push_back(
-        {point.shape, static_cast<double>(point.in_flight), seen->mean.ttft, seen->mean.tpot});
-    if (auto saved = file.save(); !saved) return failed(saved.error());
-    ++fresh;
+    measured_.points.push_back(point_of(point, *seen));
+    if (auto saved = file_.save(); !saved) return failed(saved.error());
+    ++fresh_;
     std::string beside;
-    if (guess) {
-      const double ttft = off(guess->mean.ttft, seen->mean.ttft);
-      const double tpot = off(guess->mean.tpot, seen->mean.tpot);
-      sure = std::abs(tpot) <= kSureTpot && std::abs(ttft) <= kSureTtft ? sure + 1 : 0;
-      beside = fmt::format("; predicted {:+.0f} % and {:+.0f} %", 100 * ttft, 100 * tpot);
-    }
-    note(context,
+    sure_ = guess && std::abs(off(guess->mean.tpot, seen->mean.tpot)) <= kSureTpot &&
+                    std::abs(off(guess->mean.ttft, seen->mean.ttft)) <= kSureTtft
+                ? sure_ + 1
+                : 0;
+    if (guess)
+      beside = fmt::format("; predicted {:+.0f} % and {:+.0f} %, p99 {:+.0f} % and {:+.0f} %",
+                           100 * off(guess->mean.ttft, seen->mean.ttft),
+                           100 * off(guess->mean.tpot, seen->mean.tpot),
+                           100 * off(guess->p99.ttft, seen->p99.ttft),
+                           100 * off(guess->p99.tpot, seen->p99.tpot));
+    note(context_,
          fmt::format("{}: TTFT {:.1f} ms, TPOT {:.2f} ms, {:.0f} tokens/s{}\n", point_text(point),
                      seen->mean.ttft.value, seen->mean.tpot.value, seen->tokens_per_s, beside));
-    if (sure < kSureInARow) continue;
-    note(context, fmt::format("the last {} were as predicted: that is enough\n", sure));
+    return true;
+  }
+  Exit stopped() {
+    note(context_, fmt::format("stopped; {} has {} points, and the same command goes on with the "
+                               "rest\n",
+                               file_.path(), measured_.points.size()));
+    return Exit::no;
+  }
+  bool sure() const { return sure_ >= kSureInARow; }
+  int fresh() const { return fresh_; }
+
+ private:
+  Context& context_;
+  RunningEngine& engine_;
+  PointsFile& file_;
+  llm::Measured& measured_;
+  int sure_ = 0, fresh_ = 0;
+};
+
+// Requests a second that the fullest closed loop of a shape carried; 0: it was not measured.
+double carried_rps(const llm::Measured& measured, const llm::Shape& shape) {
+  double most = 0;
+  for (const llm::Point& p : llm::closed_loops(measured.points))
+    if (p.shape == shape)
+      most = std::max(most,
+                      1e3 * p.concurrency / (p.ttft.value + (shape.tokens_out - 1) * p.tpot.value));
+  return most;
+}
+
+// As they are asked for, or chosen for each shape.
+std::vector<LoopPoint> open_points(const std::vector<llm::Shape>& shapes,
+                                   const std::vector<double>& rates,
+                                   const llm::Measured& measured) {
+  std::vector<LoopPoint> points;
+  for (const llm::Shape& shape : shapes) {
+    const double most = carried_rps(measured, shape);
+    if (rates.empty() && most > 0)
+      for (const double share : kChosenRates) points.push_back({shape, 1, share * most});
+    for (const double rate : rates) points.push_back({shape, 1, rate});
+  }
+  return points;
+}
+
+// Closed loops that are not there, until it is sure; then the open ones.
+struct Asked {
+  std::vector<llm::Shape> shapes;
+  std::vector<LoopPoint> closed;
+  bool open = false;
+  std::vector<double> rates;  // none: chosen
+};
+Result<Exit> fill(Context& context, RunningEngine& engine, PointsFile& file,
+                  const llm::Configuration& configuration, const Asked& asked) {
+  llm::Measured& measured = file.of(configuration);
+  Filling filling(context, engine, file, measured);
+  for (const LoopPoint& point : asked.closed) {
+    if (is_there(measured, point)) continue;
+    const auto went_on = filling.add(point);
+    if (!went_on) return failed(went_on.error());
+    if (!*went_on) return filling.stopped();
+    if (!filling.sure()) continue;
+    note(context, fmt::format("the last {} were as predicted: that is enough\n", kSureInARow));
     break;
   }
+  for (const LoopPoint& point :
+       asked.open ? open_points(asked.shapes, asked.rates, measured) : std::vector<LoopPoint>()) {
+    if (is_there(measured, point)) continue;
+    const auto went_on = filling.add(point);
+    if (!went_on) return failed(went_on.error());
+    if (!*went_on) return filling.stopped();
+  }
   say(context, fmt::format("{}: {} points of '{}', {} of them new\n", file.path(),
-                           measured.points.size(), configuration.model, fresh));
+                           measured.points.size(), configuration.model, filling.fresh()));
+  return Exit::done;
+}
+
+// How many tokens of KV cache fit: what it says, else what is found out; written to its points.
+Result<Exit> probe_kv(Context& context, RunningEngine& engine, PointsFile& file,
+                      const llm::Configuration& configuration, Seconds time) {
+  const serve::EngineMetrics said = engine.metrics();
+  serve::KvFound found{.tokens = said.kv_tokens.value_or(0), .full = true};
+  if (!said.kv_tokens) {
+    const std::int64_t end = context.clock.now_ns() + static_cast<std::int64_t>(time.value * 1e9);
+    const double step = std::max(engine.step().value, 1e-3);
+    serve::KvProbe probe;
+    probe.least_tokens = static_cast<int>(std::clamp(kProbeMs / step, 16.0, 1e4));
+    probe.margin = static_cast<std::int64_t>(std::max(kMarginNs, 2e6 * step));
+    probe.is_over = [&] { return engine.stopped() || context.clock.now_ns() >= end; };
+    const auto searched = serve::find_kv_tokens(probe, [&](int requests, int tokens) {
+      note(context, fmt::format("{} requests of {} tokens in and out\n", requests, tokens));
+      return engine.play_together(requests, tokens);
+    });
+    if (engine.stopped()) return Exit::no;
+    if (!searched) return failed(searched.error());
+    found = *searched;
+    if (found.tokens < 1)
+      return environment_error(engine.where(), "no requests were seen to be held at one time");
+  }
+  llm::Measured& measured = file.of(configuration);
+  measured.configuration.kv_tokens = static_cast<int>(std::min(found.tokens, 1e8));
+  if (!measured.points.empty())
+    if (auto saved = file.save(); !saved) return failed(saved.error());
+  const std::string how =
+      said.kv_tokens ? "as its metrics say"
+                     : fmt::format("{} requests of {} tokens in and out were held at one time{}",
+                                   found.requests, found.length,
+                                   found.full ? ", a little more was not"
+                                              : ", perhaps more fit: " + found.ended);
+  say(context, fmt::format("kv_tokens: {}, {}{}\n", *measured.configuration.kv_tokens, how,
+                           measured.points.empty() ? " (for --told kv_tokens=N)"
+                                                   : "; written to " + file.path()));
   return Exit::done;
 }
 
@@ -334,7 +301,8 @@ Result<Exit> compare(Context& context, RunningEngine& engine, const llm::Measure
     if (!seen) return failed(seen.error());
     std::vector<std::string> row{
         fmt::format("{}/{}", point.shape.tokens_in, point.shape.tokens_out),
-        std::to_string(point.in_flight)};
+        point.rate_rps > 0 ? fmt::format("{:.4g}/s", point.rate_rps)
+                           : std::to_string(point.in_flight)};
     for (const auto time : {&llm::LoopTimes::ttft, &llm::LoopTimes::tpot})
       for (const auto at : {&LoopSeen::median, &LoopSeen::p99}) {
         const Millis measured = *seen.*at.*time, expected = *guess.*at.*time;
@@ -358,6 +326,10 @@ Result<Exit> measure_engine(Context& context, const EngineMeasureFlags& flags) {
   if (!shapes) return failed(shapes.error());
   const auto counts = serve::parse_counts("--in-flight", flags.in_flight, llm::kMostInFlight);
   if (!counts) return failed(counts.error());
+  const auto rates = parse_rates(flags.rates);
+  if (!rates) return failed(rates.error());
+  const auto time = parse_duration("--kv-time", flags.kv_time);
+  if (!time) return failed(time.error());
   serve::LoadOptions options;
   auto url = parse_url_prefix("--openai", flags.url);
   if (!url) return failed(url.error());
@@ -371,9 +343,12 @@ Result<Exit> measure_engine(Context& context, const EngineMeasureFlags& flags) {
   if (!met) return failed(met.error());
   llm::Configuration& configuration = told->configuration;
   if (configuration.model.empty()) configuration.model = engine.name();
-  const std::vector<LoopPoint> points = in_order(*shapes, *counts);
-  if (flags.against.empty()) return fill(context, engine, file, configuration, points);
-  return compare(context, engine, file.of(configuration), points);
+  if (flags.kv_probe) return probe_kv(context, engine, file, configuration, *time);
+  Asked asked{*shapes, in_order(*shapes, *counts), !flags.rates.empty(), *rates};
+  if (flags.against.empty()) return fill(context, engine, file, configuration, asked);
+  const llm::Measured& known = file.of(configuration);
+  std::vector<LoopPoint> points = asked.open ? open_points(*shapes, *rates, known) : asked.closed;
+  return compare(context, engine, known, points);
 }
 
 }  // namespace partita::cli

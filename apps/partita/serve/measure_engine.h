@@ -1,5 +1,6 @@
 // `partita profile measure --openai`: an engine of a language model measured from outside, in
-// closed loops as the law of engines takes them (llm/engine/learned.h).
+// closed loops as the law of engines takes them (llm/engine/learned.h), in open ones, and how many
+// tokens of KV cache fit.
 #pragma once
 
 #include <string>
@@ -11,6 +12,9 @@ namespace partita::cli {
 
 struct EngineMeasureFlags {
   std::string url, name, output, against;
+  bool kv_probe = false;
+  std::string rates;  // of open loops; empty: none
+  std::string kv_time = "10m";
   std::string shapes = "256/64,1024/64,256/256,1024/256", in_flight = "1,4,16,64";
   std::vector<std::string> told;
 };

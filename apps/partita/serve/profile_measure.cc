@@ -415,6 +415,9 @@ Command add_profile_measure(CLI::App& profile) {
   flag(*command, "--openai", flags->engine.url);
   flag(*command, "--token-shapes", flags->engine.shapes)->default_str(flags->engine.shapes);
   flag(*command, "--in-flight", flags->engine.in_flight)->default_str(flags->engine.in_flight);
+  flag(*command, "--rates", flags->engine.rates);
+  flag(*command, "--kv-probe", flags->engine.kv_probe);
+  flag(*command, "--kv-time", flags->engine.kv_time)->default_str(flags->engine.kv_time);
   flag(*command, "--told", flags->engine.told);
   flag(*command, "--against", flags->engine.against);
   flag(*command, "-o,--output", flags->output);

@@ -6,6 +6,7 @@
 
 #include "base/input.h"
 #include "flags.h"
+#include "llm/engine/engines.h"
 #include "llm/law_report.h"
 
 namespace partita::cli {
@@ -28,7 +29,7 @@ Result<Exit> run_law(Context& context, const LawFlags& flags) {
   const llm::LeftOut left_out = flags.leave_out.empty()            ? llm::LeftOut::nothing
                                 : flags.leave_out == "concurrency" ? llm::LeftOut::concurrency
                                                                    : llm::LeftOut::shape;
-  const Result<llm::LawReport> report = llm::law_report(*points, left_out);
+  const Result<llm::LawReport> report = llm::law_report(*points, left_out, llm::tail_errors);
   if (!report) {
     Error error = report.error();  // of the whole file
     if (error.context.empty()) error.context = flags.path;

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
+#include "base/parse_number.h"
+#include "llm/engine/tails.h"
 #include "llm/law.h"
 
 namespace partita::llm {
@@ -23,7 +27,7 @@ constexpr std::pair<std::string_view, std::string_view> kShortNames[] = {
 // the fullest point held.
 double cache_tokens(const Measured& measured) {
   if (measured.configuration.kv_tokens) return *measured.configuration.kv_tokens;
-  const std::vector<Point>& points = measured.points;
+  const std::vector<Point> points = closed_loops(measured.points);
   double held = 0;
   for (const Point& point : points)
     held = std::max(held, point.concurrency * (point.shape.tokens_in + point.shape.tokens_out));
@@ -55,7 +59,8 @@ struct Learned {
 };
 
 Result<Learned> learned_from(const Measured& measured) {
-  const Result<LearnedEngine> learned = learn_engine(measured.points, spec_of(measured));
+  const Result<LearnedEngine> learned =
+      learn_engine(closed_loops(measured.points), spec_of(measured));
   if (!learned) return failed(learned.error());
   const Configuration& c = measured.configuration;
   profile::TokenEngine engine{
@@ -66,6 +71,9 @@ Result<Learned> learned_from(const Measured& measured) {
       .spec = learned->spec,
       .request_ms = learned->request.value,
       .request_token_ms = learned->prompt_token};
+  const Tails tails = tails_of(*learned, measured.points);
+  engine.ttft_tail = tails.ttft;
+  engine.tpot_tail = tails.tpot;
   const Shape first = measured.points.front().shape;
   engine.least_in = engine.most_in = first.tokens_in;
   engine.least_out = engine.most_out = first.tokens_out;
@@ -96,6 +104,13 @@ std::string what_to_measure(const Measured& measured) {
 
 }  // namespace
 
+std::optional<TailErrors> tail_errors(const Measured& measured) {
+  if (!has_percentiles(measured.points)) return std::nullopt;
+  const Result<LearnedEngine> learned =
+      learn_engine(closed_loops(measured.points), spec_of(measured));
+  return learned ? tails_of(*learned, measured.points).errors : std::nullopt;
+}
+
 Result<profile::TokenEngine> engine_of(const Measured& measured) {
   Result<Learned> learned = learned_from(measured);
   if (!learned) return failed(learned.error());
@@ -114,7 +129,7 @@ namespace {
 bool is_usable(const Measured& measured) {
   const int gpus = gpus_of(measured.configuration);
   const bool group = gpus <= profile::kMostGroupedGpus && std::has_single_bit(1U * gpus);
-  return group && measured.points.size() >= kLeastEnginePoints &&
+  return group && closed_loops(measured.points).size() >= kLeastEnginePoints &&
          (gpus == 1 || measured.configuration.profile.empty()) &&
          (!measured.configuration.units || (gpus == 1 && measured.configuration.profile.empty())) &&
          std::ranges::all_of(measured.points,
@@ -188,6 +203,94 @@ std::vector<profile::TokenEngine> beside_of(const EnginesByUnits& measured, int 
   return engines;
 }
 
+namespace {
+
+constexpr double kBytesPerMib = 1 << 20;
+// What a model is called by is rounded, and nothing that is served has fewer bits a weight.
+constexpr double kNameRounds = 0.9, kLeastBytes = 0.5;
+
+// MiB of the weights that a name tells at the least: "Llama-3.1-70B", of several the first that is
+// followed by B; none: it tells nothing.
+std::optional<double> least_weights_mib(const std::string& name) {
+  const auto digit = [&](std::size_t i) { return name[i] >= '0' && name[i] <= '9'; };
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (!digit(i) || (i > 0 && name[i - 1] != '-' && name[i - 1] != '_' && name[i - 1] != '/'))
+      continue;
+    std::string_view rest = std::string_view(name).substr(i);
+    const auto billions = take_number<double>(rest);
+    const bool ends =
+        rest.size() == 1 || (rest.size() > 1 && !std::isalnum(static_cast<unsigned char>(rest[1])));
+    if (billions && !rest.empty() && (rest[0] == 'B' || rest[0] == 'b') && ends)
+      return kNameRounds * kLeastBytes * *billions * 1e9 / kBytesPerMib;
+  }
+  return std::nullopt;
+}
+
+// MiB that a group of such GPUs, or instances, has; none: not known.
+std::optional<double> room_of(const Configuration& c, const OfGpu& gpu) {
+  if (c.profile.empty())
+    return gpu.memory_mib ? std::optional(*gpu.memory_mib * gpus_of(c)) : std::nullopt;
+  const auto slice = gpu.slices_mib.find(c.profile);
+  return slice == gpu.slices_mib.end() ? std::nullopt : std::optional(slice->second);
+}
+
+// Every copy of attention has a cache of its own, and dense weights are copied too; at least once
+// they have to be there.
+std::optional<double> weights_mib(const Configuration& c) {
+  return c.weights_mib ? std::optional<double>(*c.weights_mib) : least_weights_mib(c.model);
+}
+
+// Tokens of KV cache for which there is room beside the weights; none: not known.
+std::optional<double> most_cache_tokens(const Configuration& c, const OfGpu& gpu) {
+  const std::optional<double> room = room_of(c, gpu), weights = weights_mib(c);
+  if (!room || !weights || !c.kv_token_bytes) return std::nullopt;
+  return std::max(*room - *weights, 0.0) * kBytesPerMib / *c.kv_token_bytes;
+}
+
+// What nobody says of an engine on an instance; "": all is said, or nobody knows the instance.
+std::string unsaid_of(const Configuration& c, const OfGpu& gpu) {
+  if (c.profile.empty() || !room_of(c, gpu)) return "";
+  std::string missing = !c.weights_mib ? "weights_mib" : "";
+  if (!c.kv_tokens && !c.kv_token_bytes)
+    missing += std::string(missing.empty() ? "" : " and ") + "kv_tokens";
+  if (missing.empty()) return "";
+  return fmt::format(
+      "{}: whether it fits with more than was measured is not checked: its points do "
+      "not say {} (--told {}=...)",
+      to_string(c), missing, missing.substr(0, missing.find(' ')));
+}
+
+// The cache is no larger than there is room for; a sentence: not even what was measured fits.
+std::string limit_cache(const Measured& measured, const OfGpu& gpu, profile::TokenEngine& engine) {
+  const auto most = most_cache_tokens(measured.configuration, gpu);
+  if (!most) return "";
+  int longest = 0;
+  for (const Point& point : measured.points)
+    longest = std::max(longest, point.shape.tokens_in + point.shape.tokens_out);
+  if (*most < longest)
+    return fmt::format(
+        "{} is left out: beside its weights there is room for {:.0f} tokens of KV "
+        "cache, and a request of its points has {}",
+        to_string(measured.configuration), *most, longest);
+  engine.spec.blocks =
+      std::min(engine.spec.blocks, static_cast<std::int64_t>(*most) / profile::kBlockTokens);
+  return "";
+}
+
+}  // namespace
+
+std::string too_large(const Configuration& c, const OfGpu& gpu) {
+  const std::optional<double> room = room_of(c, gpu), weights = weights_mib(c);
+  if (!room || !weights || *weights < *room) return "";
+  return fmt::format("{} is left out: its weights have {}{:.0f} MiB{}, and {} {} MiB", to_string(c),
+                     c.weights_mib ? "" : "at least ", *weights,
+                     c.weights_mib ? "" : " by its name (--told weights_mib=N says it better)",
+                     c.profile.empty()
+                         ? fmt::format("{} {} have", gpus_of(c), gpus_of(c) == 1 ? "GPU" : "GPUs")
+                         : "an instance of " + c.profile + " has",
+                     static_cast<long>(*room));
+}
+
 bool is_on(const std::string& system, const std::string& gpu_model) {
   return system == gpu_model ||
          std::ranges::count(kShortNames,
@@ -199,22 +302,28 @@ int gpus_of(const Configuration& c) {
          std::max(1, c.attention_data.value_or(1));
 }
 
-Result<EngineTable> engines_of(const std::vector<Measured>& all, const std::string& gpu_model,
-                               const std::set<std::string>& models, int units) {
+Result<EngineTable> engines_of(const std::vector<Measured>& all, const OfGpu& gpu,
+                               const std::set<std::string>& models) {
+  const int units = gpu.units;
   EngineTable found;
   profile::TokenTable& table = found.engines;
   std::map<Configuration, EnginesByUnits> shares;  // by what is otherwise alike
   for (const Measured& measured : all) {
     const Configuration& configuration = measured.configuration;
-    if (!is_on(configuration.system, gpu_model) || !models.contains(configuration.model) ||
+    if (!is_on(configuration.system, gpu.model) || !models.contains(configuration.model) ||
         !is_usable(measured))
       continue;
-    const Result<Learned> learned = learned_from(measured);
+    std::string why = too_large(configuration, gpu);
+    Result<Learned> learned = why.empty() ? learned_from(measured) : Learned{};
     if (!learned) return bad_input(to_string(configuration), learned.error().message);
-    if (!learned->prompts_told) {
-      found.left_out.emplace(configuration.model, what_to_measure(measured));
+    if (why.empty() && !learned->prompts_told) why = what_to_measure(measured);
+    if (why.empty()) why = limit_cache(measured, gpu, learned->engine);
+    if (!why.empty()) {
+      found.left_out.emplace(configuration.model, std::move(why));
       continue;
     }
+    if (std::string unsaid = unsaid_of(configuration, gpu); !unsaid.empty())
+      found.unsaid.emplace(configuration.model, std::move(unsaid));
     const profile::TokenEngine* const engine = &learned->engine;
     Configuration alike = configuration;
     alike.units.reset();

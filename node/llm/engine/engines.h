@@ -3,11 +3,13 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "llm/engine/learned.h"
+#include "llm/law_report.h"
 #include "llm/points.h"
 #include "profile/token_engine.h"
 
@@ -22,6 +24,8 @@ int gpus_of(const Configuration& configuration);
 
 // The engine that these points tell of: of one configuration, at least kLeastEnginePoints.
 Result<profile::TokenEngine> engine_of(const Measured& measured);
+// How it does at the percentiles that were measured; none where none were, or there is no engine.
+std::optional<TailErrors> tail_errors(const Measured& measured);
 // With prefill apart: groups of such engines, on whole GPUs, of which a quarter, half or three
 // quarters compute prompts and the others decode. A token's cache takes so long to move.
 std::vector<profile::TokenEngine> apart_of(const profile::TokenEngine& one, double move_token_ms);
@@ -34,16 +38,30 @@ std::vector<profile::TokenEngine> beside_of(const EnginesByUnits& measured, int 
 // Its constants, and room for so many requests in flight.
 LearnedEngine learned_of(const profile::TokenEngine& engine, int in_flight);
 
-using LeftOut = std::multimap<std::string, std::string>;
+// A GPU model: what of it an engine may have.
+struct OfGpu {
+  std::string model = {};
+  int units = 0;                                  // SMs; 0: not known
+  std::optional<double> memory_mib = {};          // of a whole one
+  std::map<std::string, double> slices_mib = {};  // by MIG profile, where that is known
+};
+
+using ByModel = std::multimap<std::string, std::string>;
 struct EngineTable {
   profile::TokenTable engines;
-  // By model: configurations whose points do not tell what prompts cost, and what to measure.
-  LeftOut left_out;
+  // Configurations whose points do not tell what prompts cost, and what to measure; and those that
+  // do not fit where they are said to have been measured.
+  ByModel left_out;
+  ByModel unsaid;  // what nobody knows of those that are there
 };
+// Whether an engine's weights are known to be too large for its GPUs, in a sentence; "": they are
+// not. Where nobody says what they weigh, by the parameters that the model's name tells, of 4 bits.
+std::string too_large(const Configuration& configuration, const OfGpu& gpu);
+
 // Of these models on that GPU model, where kv_move_ns is known with prefill apart, too, and where
-// parts of its `units` SMs were measured with prefill beside decode. Ignored:
+// parts of its SMs were measured with prefill beside decode. Ignored:
 // configurations with fewer than kLeastEnginePoints points, groups not of 1, 2, 4 or 8 GPUs.
-Result<EngineTable> engines_of(const std::vector<Measured>& all, const std::string& gpu_model,
-                               const std::set<std::string>& models, int units = 0);
+Result<EngineTable> engines_of(const std::vector<Measured>& all, const OfGpu& gpu,
+                               const std::set<std::string>& models);
 
 }  // namespace partita::llm

@@ -9,6 +9,7 @@
 #include "base/index.h"
 #include "base/numeric/nnls.h"
 #include "base/rng.h"
+#include "plan/arrivals.h"
 
 namespace partita::llm {
 namespace {
@@ -230,17 +231,42 @@ Result<LearnedEngine> learn_engine(const std::vector<Point>& points, const Engin
   return learned_from(rows, points, spec);
 }
 
-std::vector<Request> loop_requests(const Shape& shape, int in_flight) {
+namespace {
+
+std::vector<Request> requests_of_shape(const Shape& shape, std::size_t count) {
   Rng rng(kSeed);
   const auto about = [&](int tokens) {
     return std::max(
         1, static_cast<int>(std::lround((kShortest + (1 - kShortest) * rng.uniform()) * tokens)));
   };
-  std::vector<Request> requests(at(kRequestsPerLoop * in_flight));
+  std::vector<Request> requests(count);
   for (Request& request : requests) {
     request.in = about(shape.tokens_in);
     request.out = about(shape.tokens_out);
   }
+  return requests;
+}
+
+Result<std::vector<LoopTimes>> with_outside(const LearnedEngine& engine,
+                                            const std::vector<Request>& requests, int in_flight) {
+  auto times = times_of(engine.spec, requests, in_flight);
+  if (!times) return times;
+  for (std::size_t i = 0; i < times->size(); ++i)
+    (*times)[i].ttft += engine.request + Millis{engine.prompt_token * requests[i].in};
+  return times;
+}
+
+}  // namespace
+
+std::vector<Request> loop_requests(const Shape& shape, int in_flight) {
+  return requests_of_shape(shape, at(kRequestsPerLoop * in_flight));
+}
+
+std::vector<Request> open_requests(const Shape& shape, Rps rate) {
+  std::vector<Request> requests = requests_of_shape(shape, kOpenRequests);
+  auto arrivals = plan::ArrivalSource::poisson(rate, Rng(kSeed).split(1));
+  for (Request& request : requests)
+    request.arrival = Millis{1e-6 * static_cast<double>(arrivals.next())};
   return requests;
 }
 
@@ -249,12 +275,12 @@ Result<std::vector<LoopTimes>> loop_times(const LearnedEngine& engine, const Sha
   if (in_flight < 1 || in_flight > kMostInFlight)
     return bad_input(
         "", fmt::format("{} requests in flight, must be 1 to {}", in_flight, kMostInFlight));
-  const std::vector<Request> requests = loop_requests(shape, in_flight);
-  auto times = times_of(engine.spec, requests, in_flight);
-  if (!times) return times;
-  for (std::size_t i = 0; i < times->size(); ++i)
-    (*times)[i].ttft += engine.request + Millis{engine.prompt_token * requests[i].in};
-  return times;
+  return with_outside(engine, loop_requests(shape, in_flight), in_flight);
+}
+
+Result<std::vector<LoopTimes>> open_times(const LearnedEngine& engine, const Shape& shape,
+                                          Rps rate) {
+  return with_outside(engine, open_requests(shape, rate), 0);
 }
 
 Result<LoopTimes> closed_loop(const LearnedEngine& engine, const Shape& shape, int in_flight) {

@@ -36,12 +36,18 @@ Result<LearnedEngine> learn_engine(const std::vector<Point>& points, const Engin
 // The requests of such a loop, in order; whoever measures sends them.
 std::vector<Request> loop_requests(const Shape& shape, int in_flight);
 
+// Those of an open loop: Poisson arrivals at that rate, above 0; the same lengths.
+inline constexpr int kOpenRequests = 120;
+std::vector<Request> open_requests(const Shape& shape, Rps rate);
+
 // What each of them sees, and the means.
 struct LoopTimes {
   Millis ttft = {}, tpot = {};
 };
 Result<std::vector<LoopTimes>> loop_times(const LearnedEngine& engine, const Shape& shape,
                                           int in_flight);
+Result<std::vector<LoopTimes>> open_times(const LearnedEngine& engine, const Shape& shape,
+                                          Rps rate);
 Result<LoopTimes> closed_loop(const LearnedEngine& engine, const Shape& shape, int in_flight);
 
 }  // namespace partita::llm

@@ -35,8 +35,10 @@ Seen seen(const plan::Terms& service, const profile::TokenEngine& engine, const 
   const auto misses = [&](Millis limit, double value) {
     return served.refused || (limit.value > 0 && value > limit.value);
   };
-  const double ttft = served.ttft().value + outside, each = tpot(served, request).value;
-  const double e2e = (served.end - served.arrival).value + outside;
+  const double first = served.ttft().value + outside, next = tpot(served, request).value;
+  const double ttft = engine.ttft_tail.of(first), each = engine.tpot_tail.of(next);
+  const double e2e = (served.end - served.arrival).value + outside +
+                     engine.whole_tail_ms(first, next, request.out - 1);
   return {ttft,
           each,
           e2e,

@@ -62,6 +62,7 @@ void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
               .cached = cached_tokens(*this, *replica_, service_.bytes_per_token(now)),
               .client = client};
   replica_->guess.begin(guessed_, now);
+  replica_->sent(prompt_tokens - guessed_.cached);
   replica_->prefixes.add(hashes_);
   replica_->calls.push_back(this);
   auto body =
@@ -111,6 +112,7 @@ void EngineCall::take_events(std::string_view bytes) {
   if (fresh > 0) {
     if (pace_.first() == 0) {
       service_.counted().ttft.add(now - arrived_);
+      service_.shares.has_token(*this);
       service_.recents.first_token(now, now - arrived_);
       replica_->guess.first_token(guessed_, now, true);
     }
@@ -137,6 +139,7 @@ void EngineCall::note(const StreamEvent& event) {
 
 void EngineCall::assume_first_token(std::int64_t now) {
   if (streams_ || guessed_.decodes || now < guessed_.begun + guessed_.expected) return;
+  service_.shares.has_token(*this);
   replica_->guess.first_token(guessed_, now, false);
 }
 
@@ -250,6 +253,11 @@ void EngineCall::expire() {
   if (refused_) return pass_on(what_says(status_, false), Loop::now_ns());
   count({.fate = &TokenFates::expired});
   end(Denial{.kind = Denial::Kind::expired, .message = "it waited too long for an engine"});
+}
+
+void EngineCall::refuse(Denial why, long TokenFates::*fate) {
+  count({.fate = fate});
+  end(std::move(why));
 }
 
 void EngineCall::count(const EngineCame& came) {

@@ -67,6 +67,7 @@ class EngineCall {
   void go(std::shared_ptr<EngineReplica> replica);
   void leave();                                                // its client has gone
   void expire();                                               // it waited too long
+  void refuse(Denial why, long TokenFates::*fate);             // it waits, and is not to
   void engine_lost(std::string_view why);                      // that has it
   void end_if_idle(std::int64_t now, std::int64_t most);       // since its last event
   bool moves() const { return !flushed_ && ask_.idempotent; }  // may be sent elsewhere
@@ -77,6 +78,9 @@ class EngineCall {
   int prompt_tokens = 1;     // guessed
   Completion completion = {};
   std::vector<const EngineReplica*> tried = {};  // and lost
+  // Of its key's share, while it has no token: its place, and what it counts for.
+  std::optional<double> tag = {};
+  int rows = 1;
   bool trial = false;           // expected to be late, and let in since an engine has nothing to do
   std::int64_t not_before = 0;  // goes to an engine
 

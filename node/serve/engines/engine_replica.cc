@@ -8,7 +8,7 @@
 namespace partita::serve {
 namespace {
 
-constexpr const char* kModelsPath = "/v1/models";
+constexpr const char *kModelsPath = "/v1/models", *kMetricsPath = "/metrics";
 constexpr std::size_t kMostModels = 64;
 constexpr std::size_t kMostProbeBody = 1u << 20;
 
@@ -67,7 +67,10 @@ void EngineReplica::tick(std::int64_t now) {
     if (now - probe_began_ < kProbePatience) return;
     probe_->close();
     asking_ = false;
-    silent();
+    if (asked_ == Asked::metrics)
+      has_metrics_ = false;  // it says nothing of how it is
+    else
+      silent();
   }
   if (now >= next_probe_) ask(now);
   if (!ready_ && !dead_told_ && now - heard_ >= kEngineDead) {
@@ -77,7 +80,9 @@ void EngineReplica::tick(std::int64_t now) {
 }
 
 void EngineReplica::suspect() {
-  if (!asking_ && !leaving_) ask(Loop::now_ns());
+  if (asking_ || leaving_) return;
+  metrics_asked_ = Loop::now_ns();  // they can wait
+  ask(Loop::now_ns());
 }
 
 void EngineReplica::ask_names() {
@@ -104,18 +109,28 @@ void EngineReplica::ask(std::int64_t now) {
   asking_ = true;
   probe_status_ = 0;
   probe_body_.clear();
-  const bool names = ready_ && (models.empty() || names_old_);
-  const std::string path = names ? kModelsPath : probed_path_;
-  if (names) names_asked_ = now;
+  asked_ = Asked::health;
+  if (ready_ && (models.empty() || names_old_)) {
+    asked_ = Asked::names;
+    names_asked_ = now;
+  } else if (ready_ && now - metrics_asked_ >= (has_metrics_ ? kMetricsEvery : kMetricsAgain)) {
+    asked_ = Asked::metrics;
+    metrics_asked_ = now;
+    next_probe_ = 0;  // its health behind it
+  }
+  const std::string path = asked_ == Asked::names     ? kModelsPath
+                           : asked_ == Asked::metrics ? kMetricsPath
+                                                      : probed_path_;
   const auto more = [this](HttpResponse& answer) {
     probe_status_ = answer.status();
     probe_body_ += answer.take_body();
     if (probe_body_.size() > kMostProbeBody) probe_body_.clear();
   };
-  const auto ended = [this, names](std::string_view why) {
+  const auto ended = [this](std::string_view why) {
     asking_ = false;
+    if (asked_ == Asked::metrics) return read_metrics();
     if (!why.empty()) return silent();
-    if (names)
+    if (asked_ == Asked::names)
       read_models();
     else
       answered(probe_status_);
@@ -138,6 +153,8 @@ void EngineReplica::answered(int status) {
   if (std::exchange(ready_, true)) return;
   was_ready_ = true;
   prefixes.clear();  // one that was away may have been started anew
+  metrics_asked_ = -kMetricsAgain;
+  metrics_ = {};
   models.clear();
   next_probe_ = 0;  // asks what it calls its models
   if (ears_.changed) ears_.changed();
@@ -166,6 +183,24 @@ void EngineReplica::read_models() {
   }
   if (!read.empty()) models = std::move(read);
   if (models.empty()) models.emplace_back();  // it does not say
+}
+
+void EngineReplica::read_metrics() {
+  constexpr int kFine = 200;
+  metrics_ = probe_status_ == kFine ? read_engine_metrics(probe_body_) : EngineMetrics{};
+  has_metrics_ = metrics_.kv_cache_usage.has_value();
+  metrics_read_ = Loop::now_ns();
+  sent_since_ = 0;
+}
+
+std::optional<double> EngineReplica::kv_cache_usage(std::int64_t now) const {
+  return now - metrics_read_ < kMetricsFresh ? metrics_.kv_cache_usage : std::nullopt;
+}
+
+std::optional<double> EngineReplica::kv_tokens_free(std::int64_t now) const {
+  const auto usage = kv_cache_usage(now);
+  if (!usage || !metrics_.kv_tokens) return std::nullopt;
+  return (1 - *usage) * *metrics_.kv_tokens - sent_since_;
 }
 
 void EngineReplica::silent() {

@@ -1,11 +1,13 @@
 // EngineReplica: one engine of a service: where it is, whether it is well (asked kProbeEvery, at
-// /health, or /v1/models where there is no such), what it calls the model, and what it has to do.
+// /health, or /v1/models where there is no such), what it calls the model, what it has to do, and
+// how full its KV cache is (/metrics, where it has that).
 // Loop thread only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "base/url.h"
 #include "serve/engines/engine_link.h"
 #include "serve/openai/engine_guess.h"
+#include "serve/openai/engine_metrics.h"
 #include "serve/openai/prefix_index.h"
 
 namespace partita::serve {
@@ -21,6 +24,8 @@ class EngineCall;
 
 inline constexpr std::int64_t kProbeEvery = 1'000'000'000, kProbePatience = 2'000'000'000;
 inline constexpr std::int64_t kNamesEvery = 2'000'000'000;
+inline constexpr std::int64_t kMetricsEvery = 1'000'000'000, kMetricsFresh = 3'000'000'000,
+                              kMetricsAgain = 30'000'000'000;  // where there were none
 inline constexpr std::int64_t kEngineDead = 10'000'000'000;  // silent for so long: its calls end
 inline constexpr std::size_t kDefaultPrefixBlocks = 65'536;
 
@@ -68,6 +73,11 @@ class EngineReplica {
   bool ready() const { return ready_ && !leaving_; }
   bool free() const { return ready() && guess.open() < guess.limit(); }
   const char* state() const;
+  // Share of its KV cache in use, as it has said of late; nothing: it does not say.
+  std::optional<double> kv_cache_usage(std::int64_t now) const;
+  // Tokens of KV cache that are free, by what it said and what was sent there since.
+  std::optional<double> kv_tokens_free(std::int64_t now) const;
+  void sent(int tokens) { sent_since_ += tokens; }  // of a prompt
   std::int64_t heard_ago(std::int64_t now) const { return now - heard_; }
   // The request line and headers for a path of its API, without the end of the head.
   std::string head(std::string_view verb, std::string_view path) const;
@@ -82,9 +92,11 @@ class EngineReplica {
 
  private:
   EngineReplica(EngineAddress where, Url parsed, EngineLines connections, const Known& known);
+  enum class Asked : std::uint8_t { health, names, metrics };
   void ask(std::int64_t now);
   void answered(int status);
   void read_models();
+  void read_metrics();
   void silent();
 
   Ears ears_ = {};
@@ -97,6 +109,11 @@ class EngineReplica {
   std::int64_t flowed_ = -kProbePatience;
   bool ready_ = false, was_ready_ = false, leaving_ = false, asking_ = false, dead_told_ = false;
   bool names_old_ = false;
+  Asked asked_ = Asked::health;
+  bool has_metrics_ = true;  // as far as is known
+  EngineMetrics metrics_ = {};
+  std::int64_t metrics_asked_ = 0, metrics_read_ = 0;
+  double sent_since_ = 0;  // tokens of prompts, since the metrics were read
 };
 
 }  // namespace partita::serve

@@ -1,6 +1,7 @@
 #include "serve/engines/engine_service.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "serve/brain/service_brain.h"
@@ -20,11 +21,16 @@ Denial not_ready(const std::string& service) {
 
 std::int64_t nanos(Millis time) { return static_cast<std::int64_t>(time.value * 1e6); }
 
-// Who goes first: by priority, then by arrival.
-bool before(const EngineCall* one, const EngineCall* other) {
-  if (one->ask().priority != other->ask().priority)
-    return one->ask().priority > other->ask().priority;
-  return one->arrived() < other->arrived();
+// Who goes first, where a priority of p is worth p times `each`.
+bool before(const EngineCall* one, const EngineCall* other, std::int64_t each) {
+  const auto key = [&](const EngineCall* call) {
+    return call->arrived() - call->ask().priority * each;
+  };
+  return key(one) < key(other);
+}
+std::int64_t each_priority(const plan::Terms& terms) {
+  const Millis ttft = terms.tokens ? terms.tokens->ttft : Millis{};
+  return nanos(ttft.value > 0 ? ttft : kUsualTtft);
 }
 
 // Its TTFT with no other request there, at the least; nothing: nobody knows.
@@ -85,8 +91,14 @@ double EngineService::bytes_per_token(std::int64_t now) const {
 
 std::int64_t EngineService::expected_ttft(const EngineCall& call, const EngineReplica& replica,
                                           std::int64_t now) const {
-  return replica.guess.ttft(call.prompt_tokens, cached_tokens(call, replica, bytes_per_token(now)),
-                            now);
+  const std::int64_t computed = replica.guess.ttft(
+      call.prompt_tokens, cached_tokens(call, replica, bytes_per_token(now)), now);
+  // What finds no room in the KV cache waits there until others end.
+  const auto free = replica.kv_tokens_free(now);
+  if (!free || *free >= call.prompt_tokens) return computed;
+  const double ends = std::ceil((call.prompt_tokens - *free) / (call.prompt_tokens + mean_out_));
+  return computed +
+         static_cast<std::int64_t>(ends * static_cast<double>(replica.guess.gap(mean_out_, now)));
 }
 
 double EngineService::cost_at(const EngineCall& call, const EngineReplica& replica,
@@ -108,8 +120,9 @@ std::int64_t EngineService::expected_wait(const EngineCall& call, std::int64_t n
   for (const auto& one : engines_.here())
     if (one->ready())
       ends_per_ns += 1 / std::max(static_cast<double>(one->guess.gap(mean_out_, now)), 1.0);
-  const auto ahead = std::ranges::count_if(
-      waiting_, [&](const EngineCall* other) { return before(other, &call); });
+  const auto ahead = std::ranges::count_if(waiting_, [&](const EngineCall* other) {
+    return before(other, &call, each_priority(terms_));
+  });
   return static_cast<std::int64_t>(static_cast<double>(ahead + 1) / std::max(ends_per_ns, 1e-15));
 }
 
@@ -145,7 +158,7 @@ Denial EngineService::refused(long TokenFates::*fate, Denial why) {
 std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now) {
   const auto best = choose(call, Room::some);
   const bool waits = best == nullptr;
-  if (waits && waiting() >= desk_.options.queue_limit)
+  if (waits && !has_place(call))
     return refused(&TokenFates::full,
                    {.kind = Denial::Kind::slowed,
                     .message = "too many requests wait for '" + terms_.name + "'",
@@ -154,6 +167,7 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   if (call.ask().timeout_ns)
     most = most > 0 ? std::min(most, *call.ask().timeout_ns) : *call.ask().timeout_ns;
   if (most <= 0) return std::nullopt;
+  const std::int64_t promised = most;
   const auto said = [](std::int64_t ns) { return std::to_string(ns / 1'000'000) + " ms"; };
   if (const auto least = soonest(call, engines_, bytes_per_token(now), now); least && *least > most)
     return refused(
@@ -166,14 +180,33 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   if (there == nullptr) return std::nullopt;
   const std::int64_t expected =
       expected_ttft(call, *there, now) + (waits ? expected_wait(call, now) : 0);
-  if (expected <= most) return std::nullopt;
+  most = shares.may_use(call.ask().priority, most, now);
+  if (expected <= most) {
+    int ahead = waiting();
+    for (const auto& one : engines_.here()) ahead += one->guess.prefilling();
+    if (shares.may(call, {expected, most, ahead}, now)) return std::nullopt;
+    return refused(&TokenFates::over_share,
+                   {.kind = Denial::Kind::slowed,
+                    .message = "this key has had its share of what '" + terms_.name + "' carries",
+                    .retry_after_ns = std::max<std::int64_t>(expected, 1'000'000)});
+  }
   call.trial = choose(call, Room::idle) != nullptr;
   if (call.trial) return std::nullopt;
-  return refused(&TokenFates::late,
-                 {.kind = Denial::Kind::slowed,
-                  .message = "its first token would come after " + said(expected) + ", of " +
-                             said(most) + " promised",
-                  .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)});
+  shares.refused(call, now);
+  return refused(
+      &TokenFates::late,
+      {.kind = Denial::Kind::slowed,
+       .message = "its first token would come after " + said(expected) + ", of " + said(most) +
+                  (most < promised ? " that its priority may use up" : " promised"),
+       .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)});
+}
+
+// Where too many wait, one of a lower priority that would go behind all makes room.
+bool EngineService::has_place(const EngineCall& call) const {
+  if (waiting() < desk_.options.queue_limit) return true;
+  if (waiting_.empty()) return false;
+  const EngineCall* const last = waiting_.back();
+  return last->ask().priority < call.ask().priority && before(&call, last, each_priority(terms_));
 }
 
 Denial over_limit(std::int64_t wait) {
@@ -213,6 +246,7 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
     }
   }
   ++calls_;
+  shares.let_in(*call);
   return call;
 }
 
@@ -228,11 +262,24 @@ void EngineService::start(EngineCall& call) {
     ++turn_;
     return call.go(replica);
   }
+  if (waiting() >= desk_.options.queue_limit) {  // has_place() found it
+    EngineCall* const last = waiting_.back();
+    const Denial why{
+        .kind = Denial::Kind::slowed,
+        .message = "too many requests of a higher priority wait for '" + terms_.name + "'",
+        .retry_after_ns = expected_wait(*last, Loop::now_ns())};
+    waiting_.pop_back();
+    last->refuse(why, &TokenFates::full);
+  }
   enqueue(call);
 }
 
 void EngineService::enqueue(EngineCall& call) {
-  waiting_.insert(std::ranges::upper_bound(waiting_, &call, before), &call);
+  const auto goes_before = [each = each_priority(terms_)](const EngineCall* one,
+                                                          const EngineCall* other) {
+    return before(one, other, each);
+  };
+  waiting_.insert(std::ranges::upper_bound(waiting_, &call, goes_before), &call);
 }
 
 void EngineService::again(EngineCall& call, int tries) {
@@ -270,6 +317,7 @@ void EngineService::release(std::shared_ptr<EngineCall> call) {
 
 void EngineService::over(EngineCall& call, const EngineCame& came) {
   ++(counters_.fates.*came.fate);
+  shares.has_token(call);
   const TokenUsage& used = came.used;
   for (TokenUsage* sum : {&counters_.used, &counters_.by_key[call.ask().key]}) {
     sum->prompt += used.prompt;
@@ -287,6 +335,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     if (came.times.tpot > 0) counters_.tpot.add(came.times.tpot);
     if (used.completion > 0)
       mean_out_ += kLearning * (static_cast<double>(used.completion) - mean_out_);
+    shares.answered(static_cast<double>(used.prompt + used.completion));
   }
   if (came.prompt_bytes > 0 && used.prompt > 0) {
     const double seen = static_cast<double>(came.prompt_bytes) / static_cast<double>(used.prompt);

@@ -3,7 +3,9 @@
 // there and with what of the prompt is cached there, and TPOT, beside those that decode there;
 // among equals to who has fewest. One that would miss its TTFT is refused, but where an engine has
 // nothing to do: what is expected there may be wrong, and nobody learns from a refusal. Where all
-// engines have as many requests as they may, it waits by priority. Loop thread only. Limits:
+// engines have as many requests as they may, it waits by priority: in the order in which they would
+// have come, had one of priority p come p promised TTFTs earlier, so that nobody waits for ever.
+// Who is let in while more comes than is carried: EngineShares. Loop thread only. Limits:
 // EngineOptions.
 #pragma once
 
@@ -16,6 +18,7 @@
 #include "plan/terms.h"
 #include "serve/engines/engine_call.h"
 #include "serve/engines/engine_set.h"
+#include "serve/engines/engine_shares.h"
 #include "serve/openai/token_metrics.h"
 #include "serve/openai/token_recents.h"
 
@@ -67,6 +70,7 @@ class EngineService {
   void over(EngineCall& call, const EngineCame& came);
   TokenCounters& counted() { return counters_; }
   TokenRecents recents = {};
+  EngineShares shares = {};
 
  private:
   enum class Room : std::uint8_t { idle, some, any };  // of engines that are asked for
@@ -76,6 +80,7 @@ class EngineService {
                              std::int64_t now) const;
   std::int64_t expected_wait(const EngineCall& call, std::int64_t now) const;
   std::optional<Denial> refusal(EngineCall& call, std::int64_t now);
+  bool has_place(const EngineCall& call) const;  // among those that wait, if need be another's
   Denial refused(long TokenFates::*fate, Denial why);
   void enqueue(EngineCall& call);
   void pump();

@@ -90,11 +90,20 @@ double EngineSet::capacity_rps() const {
   return sum;
 }
 
+std::optional<double> EngineSet::kv_cache_usage() const {
+  std::optional<double> most;
+  for (const auto& one : here_)
+    if (const auto usage = one->kv_cache_usage(Loop::now_ns()); usage && *usage >= most.value_or(0))
+      most = usage;
+  return most;
+}
+
 std::vector<EngineSnapshot> EngineSet::shown() const {
   std::vector<EngineSnapshot> all;
   for (const List* list : {&here_, &leaving_})
     for (const auto& one : *list)
-      all.push_back({one->address.url, one->state(), one->guess.open(), one->guess.tokens_held()});
+      all.push_back({one->address.url, one->state(), one->guess.open(), one->guess.tokens_held(),
+                     one->kv_cache_usage(Loop::now_ns())});
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,7 @@ class EngineSet {
   bool ready() const;
   int running() const;          // requests that they have
   double capacity_rps() const;  // as planned, of those that are ready
+  std::optional<double> kv_cache_usage() const;  // of the fullest of those that say it
   std::vector<EngineSnapshot> shown() const;
 
  private:

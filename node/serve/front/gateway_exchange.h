@@ -105,6 +105,8 @@ struct RequestFacts : HeadFacts {
   std::string handed_by = {};
   bool counted_there = false;
 };
+// What it says, from the priority of its key on.
+int priority_of(const RequestFacts& facts);
 // bad_input for header values that are none.
 Result<RequestFacts> facts_of(const HttpHead& head);
 

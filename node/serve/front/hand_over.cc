@@ -73,6 +73,12 @@ tl::expected<KeyHandle, Denial> GatewayExchange::key_begun(bool asked) {
   return door_.backend.key_begun(head);
 }
 
+int priority_of(const RequestFacts& facts) {
+  const double of_key = facts.token != nullptr ? facts.token->limits.priority : 0;
+  return std::clamp(facts.priority.value_or(0) + static_cast<int>(of_key), -kMaxPriority,
+                    kMaxPriority);
+}
+
 PeerAsk GatewayExchange::ask_peer() {
   PeerAsk ask{.service = door_.options.peers->carried_as(service),
               .verb = facts_.method_name,
@@ -85,10 +91,7 @@ PeerAsk GatewayExchange::ask_peer() {
               .counted = door_.backend.known(service),
               .trace = facts_.trace};
   if (facts_.timeout_ns) ask.deadline = came_ns_ + *facts_.timeout_ns;
-  if (facts_.token != nullptr && facts_.token->limits.priority != 0)
-    ask.priority =
-        std::clamp(facts_.priority.value_or(0) + static_cast<int>(facts_.token->limits.priority),
-                   -kMaxPriority, kMaxPriority);
+  if (const int priority = priority_of(facts_); priority != 0) ask.priority = priority;
   return ask;
 }
 

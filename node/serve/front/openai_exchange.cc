@@ -91,7 +91,7 @@ Step OpenaiExchange::to_engine(EngineService& engines) {
   EngineAsk ask{.path = facts_.path,
                 .body = std::move(text),
                 .client = facts_.client,
-                .priority = facts_.priority.value_or(0),
+                .priority = priority_of(facts_),
                 .timeout_ns = facts_.timeout_ns,
                 .idempotent = facts_.idempotent,
                 .trace = facts_.trace};

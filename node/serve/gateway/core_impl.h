@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "serve/brain/fair_shares.h"
 #include "serve/gateway/core.h"
 #include "serve/gateway/joints.h"
 #include "serve/gateway/keys.h"

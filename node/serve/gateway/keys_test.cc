@@ -10,6 +10,8 @@
 #include <set>
 #include <vector>
 
+#include "serve/brain/fair_shares.h"
+
 namespace partita::serve {
 namespace {
 

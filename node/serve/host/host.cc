@@ -49,7 +49,8 @@ void add_engine(const std::string& service, const EngineReplica& engine, Gateway
                                          .pid = at.pid,
                                          .state = readiness_of(engine),
                                          .last_beat_s = heard_s(engine),
-                                         .open = static_cast<int>(engine.calls.size())});
+                                         .open = static_cast<int>(engine.calls.size()),
+                                         .kv_cache_usage = engine.kv_cache_usage(Loop::now_ns())});
 }
 
 // Those that nobody here supervises.
@@ -60,7 +61,8 @@ void add_given(const EngineService& service, std::vector<actuate::GatewayEngine>
         engines.push_back({.url = one->address.url,
                            .state = readiness_of(*one),
                            .last_beat_s = heard_s(*one),
-                           .open = static_cast<int>(one->calls.size())});
+                           .open = static_cast<int>(one->calls.size()),
+                           .kv_cache_usage = one->kv_cache_usage(Loop::now_ns())});
 }
 
 // The workers that the supervisor runs for a service where it is assigned.
@@ -137,7 +139,7 @@ ServiceView view_of(const EngineService& service) {
   view.counters.in_slo = fates.in_slo;
   view.counters.failed = fates.failed + fates.cut;
   view.counters.expired = fates.expired;
-  view.counters.refused_full = fates.full;
+  view.counters.refused_full = fates.full + fates.over_share;
   view.counters.refused_miss = fates.late;
   view.counters.refused_worker = fates.unready;
   for (const auto& [key, usage] : service.counters().by_key)
@@ -208,6 +210,7 @@ actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
   for (const auto& [name, service] : engines.services()) {
     add(view_of(*service));
     state.services.back().tokens = service->recents.traffic(Loop::now_ns());
+    state.services.back().tokens->kv_cache_usage = service->engines().kv_cache_usage();
     add_given(*service, state.services.back().engines);
   }
   std::ranges::sort(state.services, {}, &actuate::GatewayService::name);

@@ -64,8 +64,9 @@ struct Stream {  // of the requests of one service
       target.model = service.models->models[place].name;
       return infer_request(target, inputs, own);
     }
-    const plan::Length length =
-        service.in_flight > 0 ? service.lengths[next_request] : plan::drawn(*service.tokens, own);
+    const plan::Length length = next_request < service.lengths.size()
+                                    ? service.lengths[next_request]
+                                    : plan::drawn(*service.tokens, own);
     ++next_request;
     return completion_request(target, *service.tokens, length, own);
   }
@@ -133,7 +134,10 @@ class LoadEngine {
         timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
         lanes_(static_cast<std::size_t>(options.connections)) {
     for (std::size_t i = lanes_.size(); i > 0; --i) closed_.push_back(i - 1);
-    for (const Stream& stream : streams_) outcome_.services.emplace_back(stream.service.slo);
+    for (const Stream& stream : streams_) {
+      outcome_.services.emplace_back(stream.service.slo);
+      outcome_.services.back().tokens.keeps_times = stream.service.keeps_times;
+    }
   }
 
   Result<LoadOutcome> run() {

@@ -30,9 +30,10 @@ struct LoadService {
   std::optional<plan::TokenTerms> tokens = {};  // of a language model; a trace is loaded
   std::optional<plan::ModelSet> models = {};    // each request is one's, by their weights
   // Closed loop: so many requests are under way, one after the other of these lengths; its arrivals
-  // are none. 0: open loop.
+  // are none. 0: open loop, of these lengths too, as many as arrivals, where there are any.
   int in_flight = 0;
   std::vector<plan::Length> lengths = {};
+  bool keeps_times = false;  // of every token of every answer that is whole
 };
 
 // Every so often, for people.

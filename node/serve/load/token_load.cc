@@ -72,6 +72,10 @@ bool TokenTally::end(const TokenAnswer& answer, const plan::TokenTerms& terms, s
   ttft.add(std::max<std::int64_t>(first, 0));
   if (answer.tokens() > 1) tpot.add(each);
   for (const std::int64_t gap : answer.gaps()) itl.add(gap);
+  if (keeps_times) {
+    TokenTimes& kept = times.emplace_back(TokenTimes{answer.prompt(), {answer.first()}});
+    for (const std::int64_t gap : answer.gaps()) kept.at.push_back(kept.at.back() + gap);
+  }
   in += answer.prompt();
   out += answer.tokens();
   const auto kept = [](Millis promised, std::int64_t took) {

@@ -43,10 +43,18 @@ class TokenAnswer {
   bool done_ = false, error_ = false;
 };
 
+// When the tokens of a whole answer came, ascending.
+struct TokenTimes {
+  std::int64_t prompt = 0;  // tokens, as the engine counts them
+  std::vector<std::int64_t> at = {};
+};
+
 // Of the answers that were whole.
 struct TokenTally {
   sim::LatencyHistogram ttft, tpot, itl;
   long in = 0, out = 0;  // tokens
+  bool keeps_times = false;
+  std::vector<TokenTimes> times = {};  // where they are kept, by their ends
 
   // Counts it, of a request that was due then; whether all that is promised was kept.
   bool end(const TokenAnswer& answer, const plan::TokenTerms& terms, std::int64_t due);

@@ -42,6 +42,7 @@ class EngineGuess {
 
   int limit() const { return engine_.spec.sequences; }
   int open() const { return static_cast<int>(prefilling_.size()) + decoding_; }
+  int prefilling() const { return static_cast<int>(prefilling_.size()); }
   std::int64_t tokens_held() const { return context_; }
   // From now to the first token, with what is there before it.
   std::int64_t ttft(int prompt, int cached, std::int64_t now) const;

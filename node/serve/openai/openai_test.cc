@@ -13,6 +13,7 @@
 #include "serve/openai/answer_pace.h"
 #include "serve/openai/answer_verdict.h"
 #include "serve/openai/engine_guess.h"
+#include "serve/openai/engine_metrics.h"
 #include "serve/openai/event_stream.h"
 #include "serve/openai/openai_request.h"
 #include "serve/openai/prefix_index.h"
@@ -452,6 +453,36 @@ TEST(TokenRecents, ForgetAfterHalfAMinute) {
   const actuate::TokenTraffic later = recents.traffic(at(60));
   EXPECT_EQ(later.out_per_s, 0);
   EXPECT_FALSE(later.ttft_p50_ms);
+}
+
+// As vLLM, SGLang and llama.cpp write them.
+TEST(EngineMetrics, SaysWhatEnginesSayOfTheirCaches) {
+  const auto vllm = read_engine_metrics(
+      "# HELP vllm:kv_cache_usage_perc KV-cache usage. 1 means 100 percent usage.\n"
+      "# TYPE vllm:kv_cache_usage_perc gauge\n"
+      "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"a}b\"} 0.25\n"
+      "vllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} 3.0\n"
+      "vllm:num_preemptions_total{engine=\"0\",model_name=\"m\"} 1.2e+01\n"
+      "vllm:cache_config_info{block_size=\"16\",cache_dtype=\"auto\",engine=\"0\","
+      "num_gpu_blocks=\"27961\",num_gpu_blocks_override=\"None\"} 1.0\n");
+  EXPECT_EQ(vllm,
+            (EngineMetrics{
+                .kv_cache_usage = 0.25, .kv_tokens = 16 * 27961, .waiting = 3, .preemptions = 12}));
+  // Two ranks: the fuller cache, the smaller room, all that wait.
+  const auto two = read_engine_metrics(
+      "vllm:gpu_cache_usage_perc{engine=\"0\"} 0.5\nvllm:gpu_cache_usage_perc{engine=\"1\"} 0.75\n"
+      "vllm:num_requests_waiting{engine=\"0\"} 1\nvllm:num_requests_waiting{engine=\"1\"} 2\r\n");
+  EXPECT_EQ(two, (EngineMetrics{.kv_cache_usage = 0.75, .waiting = 3}));
+  const auto sglang = read_engine_metrics(
+      "sglang:token_usage{model_name=\"m\"} 0.28 1700000000\n"
+      "sglang:max_total_num_tokens{model_name=\"m\"} 420123\nsglang:num_queue_reqs{} 7\n");
+  EXPECT_EQ(sglang, (EngineMetrics{.kv_cache_usage = 0.28, .kv_tokens = 420123, .waiting = 7}));
+  EXPECT_EQ(read_engine_metrics("llamacpp:kv_cache_usage_ratio 0.5").kv_cache_usage, 0.5);
+  for (const char* nothing :
+       {"", "<html>", "vllm:kv_cache_usage_perc NaN\n", "vllm:kv_cache_usage_perc{a=\"1\" 0.5\n",
+        "vllm:kv_cache_usage_perc 1.5\n", "vllm:kv_cache_usage_perc\n",
+        "vllm:cache_config_info{num_gpu_blocks=\"None\",block_size=\"16\"} 1\n"})
+    EXPECT_EQ(read_engine_metrics(nothing), EngineMetrics{}) << nothing;
 }
 
 }  // namespace

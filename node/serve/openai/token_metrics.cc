@@ -55,16 +55,18 @@ struct NamedFate {
   long TokenFates::*count;
 };
 constexpr NamedFate kFates[] = {
-    {"answered", &TokenFates::answered}, {"cut", &TokenFates::cut},
-    {"failed", &TokenFates::failed},     {"late", &TokenFates::late},
-    {"limited", &TokenFates::limited},   {"full", &TokenFates::full},
-    {"unready", &TokenFates::unready},   {"rejected", &TokenFates::rejected},
-    {"expired", &TokenFates::expired},   {"withdrawn", &TokenFates::withdrawn},
+    {"answered", &TokenFates::answered},     {"cut", &TokenFates::cut},
+    {"failed", &TokenFates::failed},         {"late", &TokenFates::late},
+    {"limited", &TokenFates::limited},       {"full", &TokenFates::full},
+    {"over_share", &TokenFates::over_share}, {"unready", &TokenFates::unready},
+    {"rejected", &TokenFates::rejected},     {"expired", &TokenFates::expired},
+    {"withdrawn", &TokenFates::withdrawn},
 };
 
 void add_requests(Page& page) {
-  page.family("partita_llm_requests_total", "counter",
-              "Requests by what became of them; late, limited, full, unready: refused.");
+  page.family(
+      "partita_llm_requests_total", "counter",
+      "Requests by what became of them; late, limited, full, over_share, unready: refused.");
   for (const TokenSnapshot& one : page.services())
     for (const NamedFate& fate : kFates)
       page.line("partita_llm_requests_total", one, fmt::format(",fate=\"{}\"", fate.name),
@@ -85,6 +87,13 @@ void add_requests(Page& page) {
 }
 
 void add_engines(Page& page) {
+  page.family("vllm:kv_cache_usage_perc", "gauge",
+              "Share of an engine's KV cache in use, as it says.");
+  for (const TokenSnapshot& one : page.services())
+    for (const EngineSnapshot& engine : one.engines)
+      if (engine.kv_cache_usage)
+        page.line("vllm:kv_cache_usage_perc", one, fmt::format(",engine=\"{}\"", engine.name),
+                  *engine.kv_cache_usage);
   page.family("partita_llm_engine_ready", "gauge", "Whether an engine gets requests.");
   for (const TokenSnapshot& one : page.services())
     for (const EngineSnapshot& engine : one.engines)

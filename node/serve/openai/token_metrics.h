@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -47,6 +48,7 @@ struct TokenFates {
   long failed = 0;     // no engine gave an answer, or one that says that the service is at fault
   long late = 0;       // refused: it would miss its TTFT
   long limited = 0;    // refused: its key is over its limit
+  long over_share = 0;  // refused: its key has had its share of what is too little
   long full = 0;       // refused: too many wait, here or at the engines
   long unready = 0;    // refused: no engine is ready
   long rejected = 0;   // its client is at fault: the engine says so, or none could be in time
@@ -68,6 +70,7 @@ struct EngineSnapshot {
   std::string state;
   int open = 0;
   std::int64_t tokens_held = 0;
+  std::optional<double> kv_cache_usage = {};  // as it says itself
 };
 struct TokenSnapshot {
   const plan::Terms* terms = nullptr;

@@ -1,5 +1,7 @@
 #include "serve/standin/standin.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -117,6 +119,22 @@ class StandinSteps {
     stepper_.remove(id);
   }
   const StandinOptions& options() const { return options_; }
+  std::string metrics() const {
+    std::string text;
+    const auto add = [&](const char* name, const std::string& labels, double value) {
+      append(text, "{}{{model_name=\"{}\"{}}} {}\n", name, options_.model, labels, value);
+    };
+    const auto room = static_cast<double>(stepper_.most_tokens());
+    add("vllm:kv_cache_usage_perc", "", static_cast<double>(stepper_.tokens_held()) / room);
+    add("vllm:cache_config_info",
+        fmt::format(",block_size=\"{}\",num_gpu_blocks=\"{}\"", profile::kBlockTokens,
+                    options_.spec.blocks),
+        1);
+    add("vllm:num_requests_running", "", stepper_.running());
+    add("vllm:num_requests_waiting", "", stepper_.waiting());
+    add("vllm:num_preemptions_total", "", 0);
+    return text;
+  }
   int open() const { return stepper_.running() + stepper_.waiting(); }
   long tokens = 0, requests = 0;
 
@@ -272,6 +290,7 @@ std::shared_ptr<Exchange> Standin::Impl::route(const HttpHead& head, const Peer&
     return std::make_shared<Completing>(*engine, std::move(facts));
   Reply reply = error_of(404, "Not Found");
   if (facts.path == "/health") reply = {.text = ""};
+  if (facts.path == "/metrics" && options.metrics) reply = {.text = engine->metrics()};
   if (facts.path == "/v1/models") {
     reply = {.text = R"({"object":"list","data":[{"id":)"};
     append_json_string(reply.text, options.model);

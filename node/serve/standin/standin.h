@@ -1,8 +1,8 @@
 // Standin: an HTTP server of OpenAI's API (chat and other completions, streamed or not, embeddings,
-// models, health) that takes the time of the engine it is told. A prompt has as many tokens as
-// words; an answer as many as max_tokens says (16), each "USER.NUMBER " with the request's "user",
-// so that whoever reads it sees whether one is missing, twice there, or another's. Prefixes of
-// prompts are cached. Loop thread only.
+// models, health, metrics) that takes the time of the engine it is told. A prompt has as many
+// tokens as words; an answer as many as max_tokens says (16), each "USER.NUMBER " with the
+// request's "user", so that whoever reads it sees whether one is missing, twice there, or
+// another's. Prefixes of prompts are cached. Loop thread only.
 #pragma once
 
 #include <memory>
@@ -18,6 +18,7 @@ struct StandinOptions {
   std::string listen = "127.0.0.1:0";
   std::string model = "standin";
   profile::EngineSpec spec = {};
+  bool metrics = true;  // /metrics, under vLLM's names
 };
 
 class Standin {
