@@ -181,9 +181,10 @@ void StreamCall::end(const grpc::Status& status) {
 
 void StreamCall::finish(const grpc::Status& status) {
   finished_ = true;
-  Finish(status);
-  // What a client does not fetch would be in the way of the status.
+  // What a client does not fetch would be in the way of the status. Behind Finish() the context may
+  // be gone.
   if (writing_) context_->TryCancel();
+  Finish(status);
 }
 
 void StreamCall::wind_up() {
