@@ -100,7 +100,7 @@ std::optional<grpc::Status> StreamCall::take_one() {
     refusal = shared_->take(peer(), displaced);
     if (!refusal) ++shared_->in_streams;
   }
-  if (displaced) displaced->end_later("others needed its place, and it waited for its client");
+  if (displaced) end_later(displaced, "others needed its place, and it waited for its client");
   return refusal;
 }
 
