@@ -105,7 +105,7 @@ void GrpcCall::begin(std::shared_ptr<GrpcCall> self) {
     if (refused_) pile = ++shared_->connections[peer_].refused == kRefusedKindly;
     if (!refused_) shared_->calls.insert(this);
   }
-  if (displaced) displaced->end_later("others needed its place, and its message had not come");
+  if (displaced) end_later(displaced, "others needed its place, and its message had not come");
   if (!refusal) {
     wait_anew();
     return start();
@@ -116,18 +116,19 @@ void GrpcCall::begin(std::shared_ptr<GrpcCall> self) {
   if (pile) end_connection(peer_, shared_->port);
 }
 
-void GrpcCall::end_later(const char* why) {
+void GrpcCall::end_later(const std::shared_ptr<GrpcCall>& call, const char* why) {
+  GrpcShared& shared = *call->shared_;
   std::uint64_t wait = 0;
   {
-    const std::lock_guard lock(shared_->mutex);
-    wait = number_;
+    const std::lock_guard lock(shared.mutex);
+    wait = call->number_;
   }
-  on_loop(*this, [why, wait](GrpcCall& call) {
+  shared.loop.post([call, why, wait] {
     {
-      const std::lock_guard lock(call.shared_->mutex);
-      if (wait == 0 || call.number_ != wait) return;
+      const std::lock_guard lock(call->shared_->mutex);
+      if (wait == 0 || call->number_ != wait) return;
     }
-    call.end({grpc::StatusCode::RESOURCE_EXHAUSTED, why});
+    call->end({grpc::StatusCode::RESOURCE_EXHAUSTED, why});
   });
 }
 

@@ -87,7 +87,7 @@ class GrpcCall : public grpc::ServerGenericBidiReactor {
   const std::string& peer() const { return peer_; }
   std::int64_t waits_since() const { return waits_since_; }  // under the mutex
   // Ends it, from any thread, when it still waits for its client.
-  void end_later(const char* why);
+  static void end_later(const std::shared_ptr<GrpcCall>& call, const char* why);
   // ---- on the loop
   virtual void end(const grpc::Status& status) = 0;
   // The door closes: what is under way is answered, and no more.

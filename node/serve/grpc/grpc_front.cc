@@ -160,7 +160,7 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
             late.push_back(call->self());
           }
         }
-        for (const auto& call : late) call->end_later("its client took too long");
+        for (const auto& call : late) GrpcCall::end_later(call, "its client took too long");
         at->late->at(Loop::now_ns() + kLookEvery);
       });
   impl->late->at(Loop::now_ns() + kLookEvery);

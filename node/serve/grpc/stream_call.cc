@@ -100,7 +100,7 @@ std::optional<grpc::Status> StreamCall::take_one() {
     refusal = shared_->take(peer(), displaced);
     if (!refusal) ++shared_->in_streams;
   }
-  if (displaced) displaced->end_later("others needed its place, and it waited for its client");
+  if (displaced) end_later(displaced, "others needed its place, and it waited for its client");
   return refusal;
 }
 
@@ -181,9 +181,10 @@ void StreamCall::end(const grpc::Status& status) {
 
 void StreamCall::finish(const grpc::Status& status) {
   finished_ = true;
-  Finish(status);
-  // What a client does not fetch would be in the way of the status.
+  // What a client does not fetch would be in the way of the status. Behind Finish() the context may
+  // be gone.
   if (writing_) context_->TryCancel();
+  Finish(status);
 }
 
 void StreamCall::wind_up() {

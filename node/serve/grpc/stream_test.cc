@@ -196,6 +196,33 @@ TEST_F(GrpcStreamTest, AStreamThatSaysNothingIsNotWaitedFor) {
   EXPECT_EQ(busy.status->error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
+// In the middle of an answer, as often as it takes for every end to meet every other.
+TEST_F(GrpcStreamTest, ManyGoInTheMiddleOfAnAnswer) {
+  open();
+  backend.add({.name = "wide",
+               .platform = "null",
+               .inputs = {{"x", DataType::uint8, {1}}},
+               .outputs = {{"y", DataType::uint8, {300'000}}}});
+  backend.compute = {};
+  const Message x = Message().text(1, "x").text(2, "UINT8").packed(3, {1, 1});
+  for (int round = 0; round < 60; ++round) {
+    std::vector<std::unique_ptr<GrpcStream>> streams;
+    for (int i = 0; i < 4; ++i) {
+      streams.push_back(std::make_unique<GrpcStream>(*stub));
+      for (int k = 0; k < 8; ++k)
+        streams.back()->send(Message().text(1, "wide").message(5, x).text(7, "a").bytes);
+    }
+    ASSERT_TRUE(wait([&] {
+      for (const auto& stream : streams) stream->look();
+      return std::ranges::all_of(streams, [](const auto& one) { return !one->answers.empty(); });
+    }));
+    for (const auto& stream : streams) stream->cancel();
+    ASSERT_TRUE(wait([&] { return backend.requests.empty(); }));
+  }
+  EXPECT_TRUE(ask("ModelInfer", pair_request({.model = "nobody"})).first.error_code() ==
+              grpc::StatusCode::NOT_FOUND);
+}
+
 // Answers that are not fetched stop the reading, and then the stream; what it held is free.
 TEST_F(GrpcStreamTest, WhoFetchesNothingIsPutOut) {
   open({.message_ns = 300'000'000});
