@@ -379,7 +379,10 @@ TEST(Simulate, AboveItsRateALanguageModelDoesWhatItsPlanSays) {
     ServingScene more = s;
     more.problem.services[0].rate = chat.rate * kOverloads[f];
     more.options.duration = Seconds{300};
+    more.options.shed = false;
     const double in_time = run(more).services[0].slo_attainment;
+    more.options.shed = true;
+    EXPECT_GT(run(more).services[0].slo_attainment, in_time);
     EXPECT_NEAR(stated->services[0].overload[f].in_time, in_time, 0.05);
     EXPECT_LT(in_time, 0.99);
     EXPECT_GT(in_time, 0.3);
