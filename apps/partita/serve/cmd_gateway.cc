@@ -313,6 +313,26 @@ void wind_up(Context& context, Running& running, serve::Nanos grace) {
   running.ending->at(serve::Loop::now_ns());
 }
 
+// The door that takes gRPC, by the same rules as the front and with its clients' memory.
+Result<void> open_grpc(Context& context, const std::string& listen,
+                       const serve::FrontOptions& secured, Running& running) {
+  const serve::GrpcOptions options{.listen = listen,
+                                   .tls_certificate = secured.tls_certificate,
+                                   .tls_key = secured.tls_key,
+                                   .tokens = secured.tokens,
+                                   .oidc = secured.oidc,
+                                   .new_traces = secured.new_traces,
+                                   .peers = running.peers.get(),
+                                   .log = running.front->access_log(),
+                                   .memory = running.front->shared_memory()};
+  auto grpc = open_place(context, listen, [&] {
+    return serve::GrpcFront::open(*running.loop, *running.core, options);
+  });
+  if (!grpc) return failed(grpc.error());
+  running.grpc = *std::move(grpc);
+  return {};
+}
+
 Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   const Result<Seconds> grace = parse_duration("--grace", flags.grace);
   if (!grace) return failed(grace.error());
@@ -356,22 +376,9 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   });
   if (!front) return failed(front.error());
   running.front = *std::move(front);
-  if (!flags.grpc.empty()) {
-    const serve::GrpcOptions grpc_options{.listen = flags.grpc,
-                                          .tls_certificate = secured.tls_certificate,
-                                          .tls_key = secured.tls_key,
-                                          .tokens = secured.tokens,
-                                          .oidc = secured.oidc,
-                                          .new_traces = secured.new_traces,
-                                          .peers = running.peers.get(),
-                                          .log = running.front->access_log(),
-                                          .memory = running.front->shared_memory()};
-    auto grpc = open_place(context, flags.grpc, [&] {
-      return serve::GrpcFront::open(*running.loop, *running.core, grpc_options);
-    });
-    if (!grpc) return failed(grpc.error());
-    running.grpc = *std::move(grpc);
-  }
+  if (!flags.grpc.empty())
+    if (auto grpc = open_grpc(context, flags.grpc, secured, running); !grpc)
+      return failed(grpc.error());
   const std::string host = flags.front.listen.substr(0, flags.front.listen.rfind(':'));
   say(context,
       fmt::format("listening at {}://{}:{}{}, workers at {}\n", tls ? "https" : "http", host,
