@@ -197,9 +197,7 @@ Result<RequestFacts> facts_of(const HttpHead& head) {
   return facts;
 }
 
-GatewayExchange::~GatewayExchange() {
-  give_back();
-}
+GatewayExchange::~GatewayExchange() { give_back(); }
 
 Step GatewayExchange::refuse(int status, std::string_view message) {
   give_back();

@@ -396,8 +396,8 @@ TEST_F(HandOver, WhoIsFullIsLeftOutForAWhile) {
 // gateways' token is for nothing else.
 TEST_F(HandOver, OnlyGatewaysHandOver) {
   FrontOptions closed;
-  closed.tokens = Tokens(
-      {Token{.secret = "secret-of-a-client", .services = {"pair"}, .name = "token 1"}});
+  closed.tokens =
+      Tokens({Token{.secret = "secret-of-a-client", .services = {"pair"}, .name = "token 1"}});
   Node& a = add("a", false, closed);
   Node& b = add("b", true, closed);
   Node& stranger = add("s", false, {}, {.token = "another-secret-altogether"});

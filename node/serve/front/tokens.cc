@@ -123,8 +123,7 @@ Result<Tokens> parse_tokens(const std::string& file, std::string_view text) {
     if (tokens.size() == kMaxTokens) return bad_input(context, "more than 10000 tokens");
     Result<Token> token = grant_of(context, words, 1);
     if (!token) return failed(token.error());
-    if (!secrets.insert(words[0]).second)
-      return bad_input(context, "this token was said before");
+    if (!secrets.insert(words[0]).second) return bad_input(context, "this token was said before");
     token->secret = words[0];
     token->name = "token " + std::to_string(tokens.size() + 1);
     tokens.push_back(*std::move(token));

@@ -155,9 +155,9 @@ TEST_F(CanaryCore, AnotherGatewayGoesByWhatWasDecided) {
 // A flag that is said again finds its version as it was; another flag, or none, is what holds now.
 TEST_F(CanaryCore, FlagsHoldForTheGatewayThatHasThem) {
   CoreOptions options{.link_path = "", .canaries = {{"s", {.version = "2", .share = 0.5}}}};
-  actuate::CanaryChoice& was = options.choices.services
-                                   .emplace_back(actuate::ServiceChoice{.service = "s"})
-                                   .canary.emplace();
+  actuate::CanaryChoice& was =
+      options.choices.services.emplace_back(actuate::ServiceChoice{.service = "s"})
+          .canary.emplace();
   was = {.version = "2",
          .share = 0.5,
          .by_flag = true,

@@ -19,13 +19,13 @@ bool same(const CanaryWish& a, const actuate::CanaryChoice& b) {
 actuate::ServiceChoice choice_of(const std::string& name, const LiveService& service) {
   actuate::ServiceChoice choice{.service = name, .unloaded = !service.loaded};
   if (service.trial)
-    choice.canary = actuate::CanaryChoice{
-        .version = service.trial->wish.version,
-        .share = service.trial->wish.share,
-        .shadow = service.trial->wish.shadow,
-        .by_flag = service.trial->by_flag,
-        .state = static_cast<State>(service.trial->canary.state()),
-        .why = service.trial->canary.why()};
+    choice.canary =
+        actuate::CanaryChoice{.version = service.trial->wish.version,
+                              .share = service.trial->wish.share,
+                              .shadow = service.trial->wish.shadow,
+                              .by_flag = service.trial->by_flag,
+                              .state = static_cast<State>(service.trial->canary.state()),
+                              .why = service.trial->canary.why()};
   return choice;
 }
 
@@ -51,8 +51,7 @@ std::string Choices::begin(LiveService& service) {
   if (!choice.canary) return said;
   const actuate::CanaryChoice& was = *choice.canary;
   if (flagged ? !same(flag->second, was) : was.by_flag) return said;
-  if (!flagged)
-    begin_trial(service, {was.version, was.share, was.shadow}, options_.canary_watch);
+  if (!flagged) begin_trial(service, {was.version, was.share, was.shadow}, options_.canary_watch);
   if (!service.trial || was.state == State::on_trial) return said;
   service.trial->canary.was(static_cast<Canary::State>(was.state), was.why);
   return said.empty() ? verdict(service) : said + "; " + verdict(service);

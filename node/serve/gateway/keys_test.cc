@@ -36,6 +36,22 @@ TEST(Keys, HaveRatesAndRequestsAtOnce) {
   EXPECT_EQ(keys.ask("d", two, 0, now), 0);
 }
 
+// Who asks exactly as often as it may is not refused because its requests come a little unevenly;
+// who asks more often gets no more for it.
+TEST(Keys, WhoKeepsToItsRateIsLetIn) {
+  std::mt19937_64 random(3);
+  Keys keys;
+  const KeyLimits one{.per_second = 1};
+  for (int second = 1; second <= 1000; ++second) {
+    const auto jitter = static_cast<Nanos>(random() % 18) * kKeyMs;
+    EXPECT_EQ(keys.ask("even", one, 0, second * kKeySecond + jitter), 0) << second;
+  }
+  int let_in = 0;
+  for (int i = 1; i <= 100'000; ++i) let_in += keys.ask("often", one, 0, i * 10 * kKeyMs) == 0;
+  EXPECT_LE(let_in, 1001);
+  EXPECT_GE(let_in, 990);
+}
+
 // One server that takes batches first come, first served, and refuses who would be late.
 struct Served {
   std::vector<double> asked, served;

@@ -374,6 +374,31 @@ TEST_F(CoreTest, ServesAPipelineOfItsServices) {
   EXPECT_EQ(free_slots(), slots());
 }
 
+// For itself: its steps go on for others, and the next gateway goes by it.
+TEST_F(CoreTest, APipelineIsUnloadedForItself) {
+  ServedService pipeline{{.name = "p", .rate = Rps{5}, .slo = Millis{1000}}};
+  pipeline.pipeline = {{step("s", "in", "out")}};
+  actuate::GatewayChoices kept;
+  CoreOptions options{.link_path = "", .chosen = [&](const auto& told) { kept = told; }};
+  open(options);
+  core_->serve({service_, pipeline});
+  const auto only = worker(test::kMs);
+  ASSERT_TRUE(until([&] { return core_->ready("p"); }));
+  EXPECT_TRUE(core_->set_loaded("p", false));
+  EXPECT_FALSE(core_->loaded("p") || core_->ready("p"));
+  EXPECT_TRUE(core_->ready("s"));
+  const auto denied = core_->admit({.service = "p", .items = 1});
+  ASSERT_FALSE(denied);
+  EXPECT_EQ(denied.error().message, "'p' was unloaded");
+  options.choices = kept;
+  open(options);
+  core_->serve({service_, pipeline});
+  EXPECT_FALSE(core_->loaded("p"));
+  EXPECT_TRUE(core_->set_loaded("p", true));
+  EXPECT_TRUE(core_->loaded("p"));
+  EXPECT_EQ(kept, actuate::GatewayChoices());
+}
+
 // Two services whose tensors have pages, and a pipeline through both.
 class JointSteps : public CoreTest {
  protected:
