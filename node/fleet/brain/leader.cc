@@ -520,6 +520,7 @@ std::vector<std::string> Leader::Work::victims_at(const At& at, const Of& of) co
 
 // Whether there is a plan with what is missing, or with half of it, and with fewer of the others.
 bool Leader::Work::make_room_at(At& at, Of& of) {
+  if (of.guess[at.kind].slices(missing(of) * 0.5) > at.total) return false;
   const std::string& name = of.terms->name;
   Rates rates = at.base;
   const double there = rate_in(rates, name);
