@@ -609,10 +609,13 @@ std::vector<Wait> Leader::Work::waits_of(const At& at) const {
   if (at.grows) return waits;
   for (const auto& [name, other] : nodes_) {
     if (&other == &at || !other.counts) continue;
+    // It may have taken less meanwhile, of a part that this one came instead of.
+    const bool unsure = other.pending && !other.grows && other.part->waits_for.empty();
     const bool due = std::ranges::any_of(at.held, [&](const auto& one) {
       const auto of = services_.find(one.first);
       if (of == services_.end() || !more(one.second, rate_in(at.next, one.first))) return false;
-      return more(rate_in(of->second.on, name), rate_in(other.has, one.first));
+      const double on = rate_in(of->second.on, name);
+      return more(on, rate_in(other.has, one.first)) || (on > 0 && unsure);
     });
     if (!due) continue;
     if (other.grows)
