@@ -520,6 +520,7 @@ std::vector<std::string> Leader::Work::victims_at(const At& at, const Of& of) co
 
 // Whether there is a plan with what is missing, or with half of it, and with fewer of the others.
 bool Leader::Work::make_room_at(At& at, Of& of) {
+  if (of.guess[at.kind].slices(missing(of) * 0.5) > at.total) return false;
   const std::string& name = of.terms->name;
   Rates rates = at.base;
   const double there = rate_in(rates, name);
@@ -608,10 +609,13 @@ std::vector<Wait> Leader::Work::waits_of(const At& at) const {
   if (at.grows) return waits;
   for (const auto& [name, other] : nodes_) {
     if (&other == &at || !other.counts) continue;
+    // It may have taken less meanwhile, of a part that this one came instead of.
+    const bool unsure = other.pending && !other.grows && other.part->waits_for.empty();
     const bool due = std::ranges::any_of(at.held, [&](const auto& one) {
       const auto of = services_.find(one.first);
       if (of == services_.end() || !more(one.second, rate_in(at.next, one.first))) return false;
-      return more(rate_in(of->second.on, name), rate_in(other.has, one.first));
+      const double on = rate_in(of->second.on, name);
+      return more(on, rate_in(other.has, one.first)) || (on > 0 && unsure);
     });
     if (!due) continue;
     if (other.grows)

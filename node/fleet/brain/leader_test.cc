@@ -256,6 +256,23 @@ TEST(Leader, LessWaitsForMore) {
   EXPECT_TRUE(fleet.carry_out(node));
 }
 
+// A part with as much as a node has came in place of one with less, which it may have taken.
+TEST(Leader, LessWaitsForWhoMayHaveLessMeanwhile) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}});
+  fleet.settle();
+  const std::string has = fleet.nodes_of("a").at(0), other = has == "n0" ? "n1" : "n0";
+  Part part = fleet.view.parts.at(has);
+  part.node = other;
+  become(fleet.view.nodes.at(other), part);
+  part.revision = 50;
+  fleet.view.parts[other] = part;
+  const Decision decision = fleet.decide();
+  ASSERT_EQ(decision.parts.size(), 1u);
+  EXPECT_EQ(decision.parts[0].node, has);
+  EXPECT_EQ(decision.parts[0].waits_for, (std::vector<Wait>{{other, 50}}));
+}
+
 TEST(Leader, WhoWaitsForALostNodeKeepsWhatItHas) {
   TestFleet fleet(3);
   fleet.want({{"a", 300}});
