@@ -371,6 +371,8 @@ class AgentStateServicesTokenTraffic(TypedDict):
     tpot_p50_ms: NotRequired[float]
     # time per token after it
     tpot_p99_ms: NotRequired[float]
+    # share of KV cache in use now, of the fullest engine that says it
+    kv_cache_usage_perc: NotRequired[float]
 
 
 class AgentStateServicesColdStarts(TypedDict):

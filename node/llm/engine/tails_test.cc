@@ -31,6 +31,7 @@ Configuration on_h100() {
   c.backend = "vllm";
   c.model = "org/m";
   c.tensor = 1;
+  c.step_tokens = 2048;
   return c;
 }
 
@@ -143,7 +144,7 @@ TEST(Tails, MorePercentilesNeverMakeMoreRequestsBeInTime) {
       const ReplicaTimes a = replica_times(terms, *with, {.rate = Rps{rate}});
       const ReplicaTimes b = replica_times(terms, *without, {.rate = Rps{rate}});
       EXPECT_GE(a.late, b.late);
-      EXPECT_NEAR(a.ttft / b.ttft, 1.5, 0.01);
+      EXPECT_NEAR(a.ttft / b.ttft, 1.5, 0.05);
     }
 }
 

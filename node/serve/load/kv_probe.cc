@@ -10,6 +10,7 @@ constexpr std::ptrdiff_t kPause = 4;
 constexpr double kTogether = 0.985;
 // Of shorter ones the blocks that are not full are too much.
 constexpr int kShortest = 160;
+constexpr int kLeastTried = 16;  // that is tried
 
 std::ptrdiff_t tokens_until(const TokenTimes& answer, std::int64_t time) {
   return std::ranges::upper_bound(answer.at, time) - answer.at.begin();
@@ -31,7 +32,10 @@ class Search {
 
   Result<KvFound> run() {
     int requests = 1, length = probe_.least_tokens;
-    if (!fits(requests, length)) return first_fault();
+    while (!fits(requests, length)) {
+      if (!refused_ || length < kLeastTried || over()) return first_fault();
+      length /= 2;  // it may be longer than the engine takes
+    }
     while (2 * requests <= probe_.most_requests && fits(2 * requests, length) && together_)
       requests *= 2;
     while (length <= probe_.most_tokens / 2 && fits(requests, 2 * length)) length *= 2;
@@ -42,13 +46,17 @@ class Search {
     int above = 2 * length;
     bool longest = above > probe_.most_tokens || refused_;  // not for want of cache
     // Where an engine takes no longer ones, more of them are tried; twice as many of half the
-    // length need about as much.
+    // length need about as much, unless it takes no more of them either.
     while (longest && 2 * requests <= probe_.most_requests && !over()) {
-      longest = fits(2 * requests, length);
+      if (fits(2 * requests, length)) {
+        requests *= 2;
+        continue;
+      }
+      if (length / 2 < kLeastTried || !fits(2 * requests, length / 2)) break;
       requests *= 2;
-      if (longest) continue;
       above = length;
-      length = std::max(length / 2, 1);
+      length /= 2;
+      longest = false;
     }
     while (above - length > 1 && above > (1 + probe_.precision) * length && !over()) {
       const int middle = length + (above - length) / 2;

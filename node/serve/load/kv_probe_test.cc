@@ -161,6 +161,20 @@ TEST(KvProbe, WhatPausedWasNotHeld) {
   EXPECT_EQ(held_together({answer(0, 40), answer(0, 40, 33, 500)}, 0), 0);  // until the other ended
 }
 
+// As llama.cpp has it: so many places, each for so many tokens.
+TEST(KvProbe, WhatHasPlacesOfALengthHoldsThatManyTimesIt) {
+  const profile::EngineSpec spec{.cost = {.step = 10}, .sequences = 8, .blocks = 1'000'000};
+  const PlayTogether play = [&](int requests, int tokens) -> Result<std::vector<TokenTimes>> {
+    if (2 * tokens > 512) return bad_input("", "the limit is 512");
+    return play_whole(spec, requests, tokens);
+  };
+  const auto found = find_kv_tokens({}, play);
+  ASSERT_TRUE(found);
+  EXPECT_LE(found->tokens, 8 * 512);
+  EXPECT_GE(found->tokens, 0.95 * 8 * 512);
+  EXPECT_FALSE(found->full);
+}
+
 TEST(KvProbe, SaysWhyItEnded) {
   const profile::EngineSpec spec{.cost = {.step = 10}, .step_tokens = 2048, .blocks = 1'000'000};
   int plays = 0;
@@ -180,7 +194,13 @@ TEST(KvProbe, SaysWhyItEnded) {
   EXPECT_FALSE(cut->full);
   EXPECT_EQ(cut->ended, "time was up");
   EXPECT_EQ(plays, 3);
-  EXPECT_FALSE(find_kv_tokens({.least_tokens = 400}, play));
+  EXPECT_EQ(find_kv_tokens({.least_tokens = 400, .most_requests = 16}, play)->ended, most->ended);
+  const PlayTogether none = [](int, int) -> Result<std::vector<TokenTimes>> {
+    return bad_input("", "status 500");
+  };
+  const auto fault = find_kv_tokens({}, none);
+  ASSERT_FALSE(fault);
+  EXPECT_EQ(fault.error().message, "status 500");
 }
 
 }  // namespace
