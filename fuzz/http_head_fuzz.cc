@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/door/gzip.h"
 #include "base/door/http_head.h"
 #include "serve/front/gateway_exchange.h"
 #include "target.h"
@@ -23,7 +24,7 @@ FUZZ_TARGET(http_head) {
       };
       CHECK(inside(head->target) && inside(head->authorization) && inside(head->trace_parent));
       if (const auto facts = serve::facts_of(*head)) {
-        CHECK(facts->json_bytes.value_or(0) <= facts->content_length);
+        CHECK(facts->packed || facts->json_bytes.value_or(0) <= facts->content_length);
         CHECK(!facts->timeout_ns || *facts->timeout_ns > 0);
         const serve::TraceContext& trace = facts->trace;  // it goes into the head of a request
         CHECK(trace.state.size() <= serve::kMaxTraceState);
@@ -33,6 +34,12 @@ FUZZ_TARGET(http_head) {
       }
       serve::percent_decoded(head->target);
     }
+  }
+  constexpr std::size_t kMost = 1u << 16;
+  const auto room = [](std::size_t bytes) { return bytes <= kMost + 1; };
+  if (const auto body = serve::unpacked(text, kMost, room)) {
+    CHECK(body->size() <= kMost);
+    CHECK(*serve::unpacked(serve::gzipped(*body), kMost, room) == *body);
   }
   if (const auto region = serve::parse_register(text)) CHECK(!region->key.empty());
   if (const auto tokens = serve::parse_tokens("f", text)) {

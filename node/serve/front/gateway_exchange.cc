@@ -169,8 +169,9 @@ Result<RequestFacts> facts_of(const HttpHead& head) {
   facts.chunked = head.chunked;
   facts.json_bytes = head.json_bytes;
   facts.gzip = accepts_gzip(head.accept_encoding);
+  facts.packed = is_packed(head.content_encoding);
   facts.trace = trace_context(head.trace_parent, head.trace_state);
-  if (head.json_bytes && *head.json_bytes > facts.content_length && !head.chunked)
+  if (head.json_bytes && *head.json_bytes > facts.content_length && !head.chunked && !facts.packed)
     return bad_input("Inference-Header-Content-Length", "more than Content-Length");
   if (head.timeout_ms) {
     const auto value = whole_number(*head.timeout_ms);

@@ -97,6 +97,7 @@ struct RequestFacts : HeadFacts {
   std::optional<int> priority = {};
   bool idempotent = true;
   bool gzip = false;          // it takes answers in that form
+  bool packed = false;        // its body comes in such a form
   HeldToken token = nullptr;  // null: tokens are not asked for
   std::string client = {};    // who sends it: token or address
   bool trusted = true;        // its connection had answers, and no failures

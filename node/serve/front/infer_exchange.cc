@@ -1,8 +1,10 @@
 // An inference request of the Open Inference Protocol over HTTP: in JSON or binary form, or with
 // tensors in shared memory.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include "base/door/gzip.h"
 #include "base/door/loop.h"
 #include "base/index.h"
 #include "serve/front/gateway_exchange.h"
@@ -57,6 +59,8 @@ class InferExchange final : public GatewayExchange, private Filling {
   int rows_held() const override { return claimed_; }
   void evict() override;
   Step deny_or_go(const Denial& denial);
+  std::optional<Step> unpack();
+  Step fill_from(std::string_view bytes);
   bool claim(int rows);
   Step no_memory();
   Step next_rows();
@@ -114,8 +118,8 @@ Step InferExchange::begin() {
     return refuse(413, "a body of " + std::to_string(facts_.content_length) + " bytes; " +
                            std::to_string(limits.body_bytes) + " are the limit");
   const std::uint64_t all = facts_.chunked ? limits.json_bytes : facts_.content_length;
-  text_wanted = facts_.json_bytes.value_or(all);
-  text_open = facts_.chunked && !facts_.json_bytes;
+  text_wanted = facts_.packed ? all : facts_.json_bytes.value_or(all);
+  text_open = facts_.chunked && (facts_.packed || !facts_.json_bytes);
   const bool binary = text_wanted < all;
   return text_allowed(binary ? kMaxBinaryJson : limits.json_bytes) ? Step::text : Step::answer;
 }
@@ -123,7 +127,8 @@ Step InferExchange::begin() {
 // Lets the request in, or not, before the rest of its numbers is read.
 Step InferExchange::on_part(std::string_view beginning) {
   const auto first = [](const TensorSpec& input) { return input.batch_axis == 0; };
-  if (any_bucket_ || model_->sequences || !std::ranges::all_of(model_->inputs, first))
+  if (facts_.packed || any_bucket_ || model_->sequences ||
+      !std::ranges::all_of(model_->inputs, first))
     return Step::text;
   // What a key may have and had is counted in bytes, too, which nobody knows yet.
   if (facts_.chunked && facts_.token != nullptr) return Step::text;
@@ -260,9 +265,51 @@ Result<BoundRequest> InferExchange::bound() {
   return bind_request(wanted_, *model_, Protocol::http);
 }
 
+// Its body as it was before it was packed, in one piece: from here on as if it had come so.
+// Nothing: done.
+std::optional<Step> InferExchange::unpack() {
+  facts_.packed = false;
+  std::optional<Step> none;
+  const std::size_t packed = text.size();
+  auto body = unpacked(text, door_.options.limits.json_bytes, [&](std::size_t bytes) {
+    const Step step = on_growth(packed + bytes);
+    if (step != Step::text) none = step;
+    return !none;
+  });
+  if (none) return none;
+  if (!body)
+    return body.error() == UnpackFault::too_long
+               ? refuse(413, "the body becomes too long when it is unpacked")
+               : refuse(400, "the body is not what its Content-Encoding says");
+  text = *std::move(body);
+  text_came();
+  facts_.content_length = text.size();
+  facts_.chunked = false;
+  if (facts_.json_bytes.value_or(0) > text.size())
+    return refuse(400, "Inference-Header-Content-Length: more than the unpacked body");
+  return std::nullopt;
+}
+
+// Of a body that is there whole, the bytes behind its JSON.
+Step InferExchange::fill_from(std::string_view bytes) {
+  Step step = next_rows();
+  while (step == Step::tensors) {
+    for (const iovec& part : scatter) {
+      std::memcpy(part.iov_base, bytes.data(), part.iov_len);
+      bytes.remove_prefix(part.iov_len);
+    }
+    step = next_rows();
+  }
+  return step;
+}
+
 Step InferExchange::on_text() {
+  if (facts_.packed) {
+    if (const auto refused = unpack()) return *refused;
+    text_wanted = facts_.json_bytes.value_or(text.size());
+  }
   if (going()) return read_rest();
-  auto parsed = parse_infer_json(text);
+  auto parsed = parse_infer_json(std::string_view(text).substr(0, text_wanted));
   if (!parsed) return refuse(400, to_string(parsed.error()));
   wanted_ = std::move(*parsed);
   auto bound_request = bound();
@@ -294,8 +341,9 @@ Step InferExchange::on_text() {
   if (!all_come && !claim(bound_.items)) return no_memory();
   for (std::size_t i = 0; i < wanted_.inputs.size(); ++i)
     if (const auto placed = place(i); !placed) return refuse(400, to_string(placed.error()));
-  text = {};
+  const std::string whole = std::exchange(text, {});
   for (InferInput& input : wanted_.inputs) input.json = {};
+  if (whole.size() > text_wanted) return fill_from(std::string_view(whole).substr(text_wanted));
   filling_since = Loop::now_ns();
   if (!coming_.empty()) door_.filling.insert(this);
   return next_rows();

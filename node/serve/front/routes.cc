@@ -407,12 +407,19 @@ Reply refused(std::string_view path, Reply reply) {
   return path.starts_with("/v1/") ? in_openai_form(std::move(reply)) : reply;
 }
 
+bool is_infer(std::string_view path) {
+  return path.starts_with("/v2/models/") && path.ends_with("/infer");
+}
+
 // The refusals that need no more than the head; nothing when there is none.
 std::optional<Reply> refusal(const Door& door, const HttpHead& head, RequestFacts& facts) {
   if (head.transfer_encoding && !head.chunked)
     return error_reply(501, "of Transfer-Encoding, chunked alone is taken");
-  if (!head.content_encoding.empty() && head.content_encoding != "identity")
-    return error_reply(415, "send the body without Content-Encoding");
+  if (!head.content_encoding.empty() && head.content_encoding != "identity") {
+    if (!is_infer(facts.path)) return error_reply(415, "send the body without Content-Encoding");
+    if (!facts.packed)
+      return error_reply(415, "of Content-Encoding, gzip and deflate alone are taken");
+  }
   if (head.method == Method::other || head.method == Method::put)
     return error_reply(501, "GET, HEAD and POST are taken");
   if (door.options.peers != nullptr && !head.handed_over.empty()) return of_peer(door, head, facts);
