@@ -336,7 +336,7 @@ TEST_F(FrontTest, WrongRequestsAreNamed) {
       {"zipped", request("POST /v2/models/pair/infer", "x", "Content-Encoding: gzip\r\n"), 400,
        "the body is not what its Content-Encoding says"},
       {"brotli", request("POST /v2/models/pair/infer", "x", "Content-Encoding: br\r\n"), 415,
-       "gzip and deflate alone are taken"},
+       "of Content-Encoding, gzip and deflate alone are taken"},
       {"zipped elsewhere", request("POST /v1/completions", "x", "Content-Encoding: gzip\r\n"), 415,
        ""},
       {"huge", "POST /v2/models/pair/infer HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413,
