@@ -34,9 +34,11 @@ void look(const plan::Service& service, const profile::TokenEngine& engine,
   seen.refused += served.refused;
   if (served.refused) return;
   const double outside = engine.request_ms + engine.request_token_ms * request.in;
-  const double ttft = served.ttft().value + outside;
-  const double tpot = llm::tpot(served, request).value;
-  const double whole = (served.end - served.arrival).value + outside;
+  // Taken for as long as plan and judge take them, where percentiles were measured.
+  const double first = served.ttft().value + outside, next = llm::tpot(served, request).value;
+  const double ttft = engine.ttft_tail.of(first), tpot = engine.tpot_tail.of(next);
+  const double whole = (served.end - served.arrival).value + outside +
+                       engine.whole_tail_ms(first, next, request.out - 1);
   seen.ttft.push_back(ttft);
   seen.tpot.push_back(tpot);
   seen.whole.push_back(whole);

@@ -74,5 +74,24 @@ TEST(Door, LetsNobodyWaitLongerThanAMinute) {
   EXPECT_GT(shut.refused, 0);
 }
 
+// What was measured at the tail counts in what is played as it does in plan and judge: the same
+// requests take as much longer, and so fewer of them are in time.
+TEST(Door, PlaysWhatWasMeasuredAtTheTail) {
+  const plan::ServingProblem means = chatting(10);
+  const auto made = planners::serving::plan_exact(means, {});
+  ASSERT_TRUE(made.plan);
+  plan::ServingProblem tails = means;
+  const profile::TailMargin ttft{.times = 3, .more_ms = 100}, tpot{.times = 1.5, .more_ms = 1e9};
+  for (auto& [model, engines] : tails.fleet[0].engines)
+    for (profile::TokenEngine& engine : engines) engine.ttft_tail = ttft, engine.tpot_tail = tpot;
+  const sim::ServiceReport is = played(tails, *made.plan, false);
+  const sim::ServiceReport was = played(means, *made.plan, false);
+  EXPECT_DOUBLE_EQ(is.tokens->ttft_p50.value, ttft.of(was.tokens->ttft_p50.value));
+  EXPECT_DOUBLE_EQ(is.tokens->ttft_p99.value, ttft.of(was.tokens->ttft_p99.value));
+  EXPECT_DOUBLE_EQ(is.tokens->tpot_p99.value, tpot.of(was.tokens->tpot_p99.value));
+  EXPECT_GT(is.p99, was.p99);
+  EXPECT_LT(is.slo_attainment, was.slo_attainment);
+}
+
 }  // namespace
 }  // namespace partita::llm_test
