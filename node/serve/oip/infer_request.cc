@@ -22,7 +22,7 @@ struct RequestParameters {
   std::optional<std::int64_t> classification = {};
   std::optional<bool> binary_data = {}, binary_outputs = {};
   std::optional<std::string> region = {};
-  std::optional<std::int64_t> sequence = {};
+  std::optional<std::uint64_t> sequence = {};
   std::string sequence_name = {};
   std::optional<bool> begins = {}, ends = {};
 };
@@ -53,7 +53,7 @@ void read_parameters(JsonScan& scan, RequestParameters& into) {
       if (scan.peek() == '"')
         into.sequence_name = scan.string();
       else
-        into.sequence = scan.integer();
+        into.sequence = scan.natural();
     } else if (key == "sequence_start") {
       into.begins = scan.boolean();
     } else if (key == "sequence_end") {
@@ -147,8 +147,7 @@ InferOutput read_output(JsonScan& scan) {
 }
 
 void apply_parameters(JsonScan& scan, const RequestParameters& parameters, InferRequest& request) {
-  if (parameters.sequence.value_or(0) < 0) scan.fail("a sequence_id below 0");
-  request.sequence = static_cast<std::uint64_t>(parameters.sequence.value_or(0));
+  request.sequence = parameters.sequence.value_or(0);
   if (!parameters.sequence_name.empty()) {
     const auto number = sequence_from("parameter sequence_id", parameters.sequence_name);
     if (!number) return scan.fail(to_string(number.error()));

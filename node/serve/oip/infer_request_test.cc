@@ -59,8 +59,14 @@ TEST(InferRequestTest, FaultsAreNamed) {
        "shared_memory_byte_size is wanted beside shared_memory_region");
   ends(fault_of(input(R"("name":"x","data":[1])")), "an input has a name, a shape and a datatype");
   ends(fault_of(input(start + R"("data":1)")), "data is to be an array");
-  ends(fault_of(R"({"parameters":{"sequence_id":-5}})"), "a sequence_id below 0");
-  ends(fault_of(R"({"parameters":{"sequence_id":true}})"), "a whole number of 64 bits is wanted");
+  for (const char* const id : {"-5", "-0", "true", "1.0", "18446744073709551616"})
+    ends(fault_of(fmt::format(R"({{"parameters":{{"sequence_id":{}}}}})", id)),
+         "a whole number from 0 on, of 64 bits, is wanted");
+  for (const std::uint64_t id : {std::uint64_t{1}, std::uint64_t{1} << 63, ~std::uint64_t{0}})
+    EXPECT_EQ(
+        parse_infer_json(fmt::format(R"({{"inputs":[],"parameters":{{"sequence_id":{}}}}})", id))
+            ->sequence,
+        id);
   ends(fault_of(R"({"parameters":{"sequence_id":")" + std::string(129, 'a') + "\"}}"),
        "a text of 129 bytes; 128 are the most");
   ends(fault_of(R"({"parameters":{"priority":9}})"),

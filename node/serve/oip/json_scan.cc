@@ -182,16 +182,25 @@ double JsonScan::number() {
   return ok() ? value : 0;
 }
 
-std::int64_t JsonScan::integer() {
+template <class Whole>
+Whole JsonScan::whole(const char* wanted) {
   peek();
   const char* const begin = text_.data() + at_;
   const char* const end = end_of_json_number(begin, text_.data() + text_.size());
-  std::int64_t value = 0;
-  const bool whole = end && std::from_chars(begin, end, value) == std::from_chars_result{end, {}};
-  if (!whole) fail("a whole number of 64 bits is wanted");
+  Whole value = 0;
+  const bool is = end && std::from_chars(begin, end, value) == std::from_chars_result{end, {}};
+  if (!is) fail(wanted);
   if (!ok()) return 0;
   at_ += static_cast<std::size_t>(end - begin);
   return value;
+}
+
+std::int64_t JsonScan::integer() {
+  return whole<std::int64_t>("a whole number of 64 bits is wanted");
+}
+
+std::uint64_t JsonScan::natural() {
+  return whole<std::uint64_t>("a whole number from 0 on, of 64 bits, is wanted");
 }
 
 bool JsonScan::take_word(std::string_view word) {

@@ -34,6 +34,7 @@ class JsonScan {
   bool array(F&& element);
   std::string string();    // escapes resolved, \u as UTF-8
   std::int64_t integer();  // also "3.0" is refused
+  std::uint64_t natural();
   double number();
   bool boolean();
   std::string_view skip();  // any value, skipped: its text
@@ -46,6 +47,8 @@ class JsonScan {
   void fail(std::string_view what);
 
  private:
+  template <class Whole>
+  Whole whole(const char* wanted);
   void space();
   bool take(char expected);
   bool take_word(std::string_view word);
