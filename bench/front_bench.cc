@@ -268,6 +268,8 @@ class InstantBackend final : public serve::Backend {
   bool claim(RequestId, int) override { return true; }
   bool set_loaded(std::string_view, bool) override { return false; }
   bool loaded(std::string_view) const override { return true; }
+  std::string set_canary(std::string_view, const serve::CanaryWish&) override { return {}; }
+  std::optional<serve::CanaryView> canary(std::string_view) const override { return {}; }
   std::span<char> input(RequestId id, int, int) override { return {slots_[id].data(), sizes_[id]}; }
   void submit(RequestId, serve::Completion completion) override { completion.ended(std::nullopt); }
   std::span<const char> output(RequestId, int, int) override { return answer_body(); }
