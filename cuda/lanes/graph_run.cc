@@ -23,8 +23,6 @@ tl::unexpected<Error> no_units() {
   return bad_input("masks", "a kernel is given no units though nothing runs");
 }
 
-constexpr std::size_t kMostChosen = 16;  // kernels at a time; others wait for the lock meanwhile
-
 // A kernel that is queued or runs.
 struct Progress {
   std::atomic<std::int64_t> left = 0;  // work-groups
@@ -139,54 +137,34 @@ class Run {
     while (true) {
       if (settle() && (brain_.cpu_ready() || over())) workers_.notify_all();
       if (over()) return;
-      if (!error_) choose();
-      if (chosen_.empty() && !error_ && brain_.stuck()) {
+      const std::optional<Enqueued> next = error_ ? std::nullopt : brain_.next_kernel();
+      if (!next && !error_ && brain_.stuck()) {
         error_ = no_units().value();
         changed();
-      } else if (chosen_.empty()) {
+      } else if (!next) {
         lock.unlock();
         launcher_.wait();
         lock.lock();
-      } else {
-        launch(lock);
+      } else if (const auto launched = launch(lock, *next); !launched) {
+        error_ = launched.error();
+        error_->context = tasks_[at(next->task)].name + ": " + error_->context;
+        set_active(next->task, false);  // it may have run all the same, and have ended
+        changed();
       }
     }
   }
 
-  // The kernels that are queued next.
-  void choose() {
-    while (chosen_.size() < kMostChosen) {
-      const std::optional<Enqueued> next = brain_.next_kernel();
-      if (!next) break;
-      set_active(next->task, true);
-      GraphTaskRun& its = run_.tasks[at(next->task)];
-      its.mask = next->mask;
-      its.lane = next->lane;
-      chosen_.push_back(*next);
-    }
-  }
-
-  // Queues those chosen, without the lock; after an error none.
-  void launch(std::unique_lock<QuickMutex>& lock) {
+  Result<void> launch(std::unique_lock<QuickMutex>& lock, const Enqueued& next) {
+    set_active(next.task, true);
+    GraphTaskRun& mine = run_.tasks[at(next.task)];
+    mine.mask = next.mask;
+    mine.lane = next.lane;
     lock.unlock();
-    int skipped = 0;
-    std::size_t done = 0;
-    Result<bool> over = false;
-    for (; done < chosen_.size(); ++done) {
-      over = queue(chosen_[done]);
-      if (!over) break;
-      skipped += static_cast<int>(*over);
-    }
+    const Result<bool> over = queue(next);
     lock.lock();
-    for (; skipped > 0; --skipped) brain_.skipped_wait();
-    if (!over) {
-      error_ = over.error();
-      error_->context = tasks_[at(chosen_[done].task)].name + ": " + error_->context;
-      // The first may run all the same, and have ended.
-      for (; done < chosen_.size(); ++done) set_active(chosen_[done].task, false);
-      changed();
-    }
-    chosen_.clear();
+    if (!over) return failed(over.error());
+    if (*over) brain_.skipped_wait();
+    return {};
   }
 
   // Makes the lane, lets it wait and launches the kernel; whether the wait was for what is over.
@@ -250,7 +228,6 @@ class Run {
   std::condition_variable_any workers_;
   GraphBrain brain_;
   std::vector<int> told_now_;
-  std::vector<Enqueued> chosen_;  // the launching thread's alone
   std::vector<bool> will_end_;
   int active_ = 0;  // tasks that will end
   std::optional<Error> error_;
