@@ -110,7 +110,8 @@ TEST(WattsOfLanguageModels, AreTheFewestOfAllPlansOfTheirReplicas) {
   options.tokens = &oracle;
   Rng rng(12);
   int compared = 0, proven = 0;
-  for (int round = 0; round < test_rounds(24); ++round) {
+  const int rounds = test_rounds(24);
+  for (int round = 0; round < rounds; ++round) {
     const std::pair<const char*, double> scales[] = {
         {"m3", 30}, {"m8", 12}, {"m14", 6}, {"m32", 3}};
     const auto& [model, scale] = scales[rng.below(4)];
@@ -132,7 +133,7 @@ TEST(WattsOfLanguageModels, AreTheFewestOfAllPlansOfTheirReplicas) {
     wrong.objective.watts *= 0.999;
     EXPECT_FALSE(verify::verify(problem, wrong).empty());
   }
-  EXPECT_GT(compared, 10);
+  EXPECT_GT(compared, rounds / 3);
   std::printf("%d compared, %d proven\n", compared, proven);
 }
 

@@ -107,8 +107,9 @@ TEST(Tails, OpenLoopsAreHeldAgainstOpenLoops) {
   std::vector<Point> points = points_with({}, {});
   const Rps rate{4};
   std::vector<Millis> first;
-  for (const LoopTimes& one : open_times(kKnown, {1024, 64}, rate).value())
-    first.push_back(one.ttft);
+  const auto times = open_times(kKnown, {1024, 64}, rate);
+  ASSERT_TRUE(times);
+  for (const LoopTimes& one : *times) first.push_back(one.ttft);
   Point open{{1024, 64}, 2.5, Millis{1e6}, Millis{1e6}};
   open.rate = rate;
   open.ttft_at.p99 = 3 * at_percent(first, 99);

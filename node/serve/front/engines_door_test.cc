@@ -162,7 +162,7 @@ TEST_F(Engines, BeforeTheFirstTokenAnotherEngineIsAsked) {
   engine();
   begin(service(), {.routing = Routing::round_robin});
   const auto clients = send_all({chat("c0", 10), chat("c1", 10), chat("c2", 10), chat("c3", 10)});
-  EXPECT_EQ(engines[0]->open_requests(), 2);
+  EXPECT_TRUE(clients[0]->wait([&] { return engines[0]->open_requests() == 2; }));
   engines.erase(engines.begin());
   for (std::size_t i = 0; i < 4; ++i) {
     const Read read = read_stream(clients[i]->answer().body);

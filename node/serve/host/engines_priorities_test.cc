@@ -145,7 +145,7 @@ TEST_F(Waiting, TheHigherGoesFirst) {
   send("busy", 150, bearer("light"));
   RawClient& low = send("low", 20, bearer("light"));
   RawClient& high = send("high", 20, bearer("first"));  // by its key
-  EXPECT_EQ(chat_service().waiting(), 2);
+  EXPECT_TRUE(high.wait([&] { return chat_service().waiting() == 2; }));
   EXPECT_EQ(first_of({{"low", &low}, {"high", &high}}), "high");
   EXPECT_EQ(low.answer().status, 200);
 }
@@ -157,7 +157,7 @@ TEST_F(Waiting, NobodyWaitsForEver) {
   RawClient& low = send("low", 20, "");
   loop->run_until(Loop::now_ns() + 300 * kMsec);
   RawClient& high = send("high", 20, "Partita-Priority: 2\r\n");
-  EXPECT_EQ(chat_service().waiting(), 2);
+  EXPECT_TRUE(high.wait([&] { return chat_service().waiting() == 2; }));
   EXPECT_EQ(first_of({{"low", &low}, {"high", &high}}), "low");
 }
 
