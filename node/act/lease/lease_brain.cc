@@ -22,8 +22,8 @@ LeaseRecord with(LeaseRecord record, State state) {
 }
 
 const Board* board_of(const Known& known, const std::string& uuid) {
-  const auto found =
-      std::ranges::find(known.boards, uuid, [](const Board& board) { return board.gpu.uuid; });
+  const auto found = std::ranges::find(known.boards, uuid,
+                                       [](const Board& board) { return board.gpu.uuid; });
   return found == known.boards.end() ? nullptr : &*found;
 }
 
@@ -118,8 +118,7 @@ class Tidying {
       const bool refused = known_.taken.contains({lease.gpu, lease.start});
       const int profile = board.model->profile_index(lease.profile);
       if (refused || profile < 0 || !is_asked(lease, board)) return Note{with(lease, State::gone)};
-      return Create{lease.lease,
-                    board.gpu.index,
+      return Create{lease.lease, board.gpu.index,
                     {board.model->profiles[at(profile)].nvml_enum, lease.start}};
     }
     if (there->compute.empty()) return CreateCompute{lease.lease, board.gpu.index, there->gi_id};
@@ -206,7 +205,8 @@ class Taking {
   // What no node of these GPUs will ever give.
   std::optional<Step> check() const {
     if (boards_.empty() && ask_.gpu)
-      return Error{ErrorCode::bad_input, fmt::format("this node has no GPU {}", *ask_.gpu), "gpu"};
+      return Error{ErrorCode::bad_input, fmt::format("this node has no GPU {}", *ask_.gpu),
+                   "gpu"};
     std::vector<std::string> offered;
     for (const Board* board : boards_) {
       if (!board->gpu.mig_enabled || board->gpu.lost) continue;
@@ -226,8 +226,8 @@ class Taking {
     }
     if (!offered.empty())
       return Error{ErrorCode::bad_input,
-                   fmt::format("'{}' is none of the shapes that these GPUs offer: {}", ask_.profile,
-                               joined(offered, ", ")),
+                   fmt::format("'{}' is none of the shapes that these GPUs offer: {}",
+                               ask_.profile, joined(offered, ", ")),
                    "profile"};
     return std::nullopt;
   }
@@ -241,8 +241,8 @@ class Taking {
              (ask_.exact && spot.start != ask_.start);
     });
     if (ask_.start)
-      std::ranges::stable_partition(all,
-                                    [&](const Spot& spot) { return spot.start == ask_.start; });
+      std::ranges::stable_partition(
+          all, [&](const Spot& spot) { return spot.start == ask_.start; });
     return all;
   }
 
@@ -376,8 +376,8 @@ int profile_of(const Board& board, const std::string& name) {
     }
     return -1;
   }
-  const auto found =
-      std::ranges::find(board.model->profiles, offered->nvml_enum, &hw::MigProfile::nvml_enum);
+  const auto found = std::ranges::find(board.model->profiles, offered->nvml_enum,
+                                       &hw::MigProfile::nvml_enum);
   return found == board.model->profiles.end()
              ? -1
              : static_cast<int>(found - board.model->profiles.begin());

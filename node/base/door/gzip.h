@@ -25,7 +25,7 @@ tl::expected<std::string, UnpackFault> unpacked(std::string_view body, std::size
                                                 const std::function<bool(std::size_t)>& room);
 // So much may come of a body of so many bytes, whatever is allowed otherwise: who sends little does
 // not keep a loop busy for long.
-inline constexpr std::size_t kUnpackedAnyway = 8u << 20, kUnpackedTimes = 20;
+inline constexpr std::size_t kUnpackedAnyway = 1u << 20, kUnpackedTimes = 20;
 // The reply's text, and what says so; shorter texts and those with spans behind stay.
 void compress(Reply& reply);
 
