@@ -1,6 +1,7 @@
 // The web page, linked into the program: the files of web/, compressed when it was built. Pure.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -11,8 +12,9 @@ struct PageFile {
   std::string_view path;  // "/", "/page.css", "/js/main.js"
   std::string_view content_type;
   std::string_view etag;  // with its quotes
-  std::string_view gzip;  // the body, always with Content-Encoding: gzip
+  std::string_view gzip;  // the body, packed
 };
+inline constexpr std::size_t kMostOfPageFile = 1u << 20;  // unpacked
 
 // Header fields that go with every file of the page: no script but its own files, nothing from
 // elsewhere, no frames around it; asked again by ETag.

@@ -274,8 +274,15 @@ std::shared_ptr<serve::Exchange> ApiSite::page(const Asking& asking) {
     reply.status = 304;
     return answer(std::move(reply));
   }
-  field("Content-Encoding", "gzip");
-  reply.text = std::string(file->gzip);
+  field("Vary", "Accept-Encoding");
+  if (asking.gzip) {
+    field("Content-Encoding", "gzip");
+    reply.text = std::string(file->gzip);
+  } else {  // curl, for one, asks for nothing and unpacks nothing
+    reply.text = serve::unpacked(file->gzip, kMostOfPageFile, [](std::size_t) { return true; })
+                     .value_or(std::string());
+    CHECK(!reply.text.empty());
+  }
   return answer(std::move(reply));
 }
 
