@@ -9,13 +9,13 @@
 #include "sim/report_forms.h"
 
 int main() {
-  using namespace partita;
+  using partita::DocumentKind, partita::Form, partita::write_form;
   const std::string text = write_form([](Form& f) {
-    form::embedded(f, "openapi", api::openapi_json(""));
+    partita::form::embedded(f, "openapi", partita::api::openapi_json(""));
     f.told_object("schemas", [](Form& schemas) {
-      for (const auto& kinds : {forms::document_kinds(), sim::document_kinds()})
+      for (const auto& kinds : {partita::forms::document_kinds(), partita::sim::document_kinds()})
         for (const DocumentKind& kind : kinds)
-          form::embedded(schemas, kind.name, kind.schema());
+          partita::form::embedded(schemas, kind.name, kind.schema());
     });
   });
   return std::fputs(text.c_str(), stdout) < 0 ? 1 : 0;
