@@ -1,27 +1,25 @@
 #!/usr/bin/env python3
-"""Writes python/partita/documents.py: a TypedDict per document, from libpartita's JSON Schemas; or
-agent_documents.py, from the OpenAPI document of an agent (GET /v1/openapi.json).
+"""Writes two modules of the Python package: documents.py, a TypedDict per document, from JSON
+Schemas; agent_documents.py, types and operations, from the OpenAPI document of an agent.
 
-usage: PARTITA_LIBRARY=build/release/libpartita.so.0 tools/make_python_types.py [OUTPUT]
-       tools/make_python_types.py --api openapi.json [OUTPUT]
+usage: make_python_types.py DOCUMENTS.json FOLDER
+DOCUMENTS.json: {"openapi": DOCUMENT, "schemas": {KIND: SCHEMA, ...}} (python/documents.cc)
 """
 import json
 import keyword
 import pathlib
-import runpy
 import sys
 import textwrap
 
-SOURCE = pathlib.Path(__file__).resolve().parent.parent
 KINDS = ("BatchReport", "BatchSchedule", "Refusal", "ServingPlan", "ServingReport", "Verdict")
 HEAD = '''"""The documents as types: what their JSON Schemas say. Written by
-tools/make_python_types.py, and compared with the library by a test."""
+tools/make_python_types.py."""
 
 from typing import Any, Literal, NotRequired, TypedDict
 
 '''
 API_HEAD = '''"""The documents and operations of an agent's API, as its OpenAPI document says.
-Written by tools/make_python_types.py, and compared with an agent by a test."""
+Written by tools/make_python_types.py."""
 
 import json
 import urllib.parse
@@ -117,14 +115,14 @@ class Types:
         self.classes[name] = f"class {name}(TypedDict):\n" + "".join(lines)
 
 
-def text(schema_of):
+def text(schemas):
     types = Types()
     for kind in KINDS:
-        types.add(schema_of(kind), kind)
+        types.add(schemas[kind], kind)
     return HEAD + "".join(f"\n{one}\n" for one in types.classes.values()).rstrip("\n") + "\n"
 
 
-def api_text(document):
+def types_text(document):
     """The types of an OpenAPI document's schemas, those that others name first."""
     schemas = document["components"]["schemas"]
     types = Types(known=("ServingPlan",))
@@ -206,24 +204,19 @@ def method(verb, path, operation):
     return "\n" + "\n".join(lines) + "\n"
 
 
-def operations_text(document):
-    return OPERATIONS + "".join(method(verb, path, operation)
-                                for path, verbs in document["paths"].items()
-                                for verb, operation in verbs.items()
-                                if operation["operationId"] not in BY_HAND)
+def api_text(document):
+    """The types and a method per operation of an OpenAPI document."""
+    return types_text(document) + OPERATIONS + "".join(
+        method(verb, path, operation)
+        for path, verbs in document["paths"].items() for verb, operation in verbs.items()
+        if operation["operationId"] not in BY_HAND)
 
 
-def main(*arguments):
-    if arguments[:1] == ("--api",):
-        document = json.loads(pathlib.Path(arguments[1]).read_text("utf-8"))
-        said = api_text(document) + operations_text(document)
-        output = (arguments[2:] or (SOURCE / "python/partita/agent_documents.py",))[0]
-        pathlib.Path(output).write_text(said, encoding="utf-8")
-        return
-    output = arguments[0] if arguments else SOURCE / "python/partita/documents.py"
-    library = runpy.run_path(str(SOURCE / "python/partita/_library.py"))
-    said = text(lambda kind: library["call"]("schema", {"kind": kind}, {}))
-    pathlib.Path(output).write_text(said, encoding="utf-8")
+def main(given, folder):
+    document = json.loads(pathlib.Path(given).read_text("utf-8"))
+    for name, said in (("documents.py", text(document["schemas"])),
+                       ("agent_documents.py", api_text(document["openapi"]))):
+        pathlib.Path(folder, name).write_text(said, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -39,29 +39,25 @@ PlanNames names_of_environment() {
 Result<PlannedLanes> read_planned_lanes(Files& files, const PlanNames& names) {
   if (names.plan.empty())
     return bad_input("PARTITA_KERNEL_PLAN", "names no plan of `partita kernels plan`");
-  const auto text = files.read(names.plan);
-  if (!text) return failed(text.error());
-  const auto plan = forms::parse_kernel_plan(names.plan, *text);
-  if (!plan) return failed(plan.error());
-  const auto worker = std::ranges::find(plan->workers, names.worker, &forms::StatedWorker::name);
-  if (worker == plan->workers.end())
+  const auto text = TRY(files.read(names.plan));
+  const auto plan = TRY(forms::parse_kernel_plan(names.plan, text));
+  const auto worker = std::ranges::find(plan.workers, names.worker, &forms::StatedWorker::name);
+  if (worker == plan.workers.end())
     return bad_input("PARTITA_KERNEL_WORKER",
                      fmt::format("'{}' is no worker of {}", names.worker, names.plan));
-  const auto topology = decide::load_topology(plan->gpu);
-  if (!topology) return failed(topology.error());
+  const auto topology = TRY(decide::load_topology(plan.gpu));
   const std::string model = names.worker.substr(0, names.worker.find('#'));
-  const auto models = decide::load_kernels(
-      files, {.workers = model, .profiles = names.profiles, .gpu = plan->gpu}, *topology);
-  if (!models) return failed(models.error());
-  const auto& kernels = models->front().kernels;
+  const auto models = TRY(decide::load_kernels(
+      files, {.workers = model, .profiles = names.profiles, .gpu = plan.gpu}, topology));
+  const auto& kernels = models.front().kernels;
   if (kernels.size() != worker->units.size())
     return bad_input(names.plan, fmt::format("{} kernels of {}, whose profile has {}",
                                              worker->units.size(), names.worker, kernels.size()));
-  PlannedLanes planned{.total_units = topology->units(), .masks = {}, .steps = {}};
+  PlannedLanes planned{.total_units = topology.units(), .masks = {}, .steps = {}};
   for (std::size_t i = 0; i < kernels.size(); ++i) {
-    const auto lane = lane_of(*worker, worker->units[i], topology->units(), planned, names.plan);
-    if (!lane) return failed(lane.error());
-    planned.steps.push_back({kernels[i].name, *lane});
+    const auto lane =
+        TRY(lane_of(*worker, worker->units[i], topology.units(), planned, names.plan));
+    planned.steps.push_back({kernels[i].name, lane});
   }
   return planned;
 }

@@ -29,14 +29,13 @@ Result<std::unique_ptr<Router>> Router::open(const PlannedLanes& planned,
   int device = 0;
   if (api.get_device(&device) != Status::success)
     return environment_error("hipGetDevice()", "HIP finds no AMD GPU");
-  auto driver = HipMaskDriver::open({.device = device, .vendor_library = vendor_library});
-  if (!driver) return failed(driver.error());
-  const hw::Topology& board = (*driver)->board().topology;
+  auto driver = TRY(HipMaskDriver::open({.device = device, .vendor_library = vendor_library}));
+  const hw::Topology& board = driver->board().topology;
   if (board.units() != planned.total_units)
     return bad_input("PARTITA_KERNEL_PLAN",
                      fmt::format("it is for {} units, and this GPU ({}) has {}",
                                  planned.total_units, board.name, board.units()));
-  std::unique_ptr<Router> router(new Router(*std::move(driver), planned, api));
+  std::unique_ptr<Router> router(new Router(std::move(driver), planned, api));
   if (router->hip_.create_event(&router->joint_, abi::kEventDisableTiming) != Status::success)
     return environment_error("hipEventCreateWithFlags()", "HIP makes no event");
   return router;

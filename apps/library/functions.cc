@@ -110,27 +110,23 @@ void gpu_options(Form& f, Asked& asked) {
 }
 
 Result<std::string> make_plan(Files& files, const Asked& asked) {
-  const auto planner = decide::find_planner("planner", asked.planner);
-  if (!planner) return failed(planner.error());
-  auto problem = decide::load_problem(files, asked.problem);
-  if (!problem) return failed(problem.error());
+  const auto planner = TRY(decide::find_planner("planner", asked.planner));
+  auto problem = TRY(decide::load_problem(files, asked.problem));
   if (asked.problem.rule.empty() && asked.problem.dispatch.empty())
-    problem->rule = decide::rule_for(**planner, std::nullopt);
-  const auto made = decide::make_plan(**planner, *problem, {asked.node_budget, {}});
-  if (!made) return failed(made.error());
-  if (!made->plan) return forms::refusal_json(made->refusals);
+    problem.rule = decide::rule_for(*planner, std::nullopt);
+  const auto made = TRY(decide::make_plan(*planner, problem, {asked.node_budget, {}}));
+  if (!made.plan) return forms::refusal_json(made.refusals);
   if (asked.max_gpus > 0) {
-    const auto reasons = decide::too_many_gpus(**made->plan, asked.max_gpus);
+    const auto reasons = decide::too_many_gpus(**made.plan, asked.max_gpus);
     if (!reasons.empty()) return forms::refusal_json(reasons);
   }
-  return forms::plan_json(decide::with_overload(*problem, *made->plan));
+  return forms::plan_json(decide::with_overload(problem, *made.plan));
 }
 
 Result<std::string> verify(Files& files, const Asked& asked) {
-  const auto judged = decide::load_judged_plan(files, asked.plan, asked.problem);
-  if (!judged) return failed(judged.error());
-  return forms::verdict_json(judged->verdict ? std::vector<plan::Reason>{}
-                                             : judged->verdict.error().violations);
+  const auto judged = TRY(decide::load_judged_plan(files, asked.plan, asked.problem));
+  return forms::verdict_json(judged.verdict ? std::vector<plan::Reason>{}
+                                            : judged.verdict.error().violations);
 }
 
 Result<std::string> simulate(Files& files, const Asked& asked) {
@@ -139,37 +135,29 @@ Result<std::string> simulate(Files& files, const Asked& asked) {
   options.seed = asked.seed;
   options.mean_lateness = Millis{asked.lateness_ms};
   if (asked.full_batches) options.batching = sim::BatchingKind::full;
-  const auto judged = decide::load_judged_plan(files, asked.plan, asked.problem);
-  if (!judged) return failed(judged.error());
-  if (!judged->verdict) return forms::verdict_json(judged->verdict.error().violations);
-  const auto played = decide::play(files, judged->problem, asked.traffic, options);
-  if (!played) return failed(played.error());
-  auto timed = decide::simulate(played->problem, *judged->verdict, played->options);
-  if (!timed) return failed(timed.error());
-  timed->report.load = asked.traffic.load;
-  return sim::report_json(timed->report, asked.seed, timed->events_per_second);
+  const auto judged = TRY(decide::load_judged_plan(files, asked.plan, asked.problem));
+  if (!judged.verdict) return forms::verdict_json(judged.verdict.error().violations);
+  const auto played = TRY(decide::play(files, judged.problem, asked.traffic, options));
+  auto timed = TRY(decide::simulate(played.problem, *judged.verdict, played.options));
+  timed.report.load = asked.traffic.load;
+  return sim::report_json(timed.report, asked.seed, timed.events_per_second);
 }
 
 Result<std::string> make_schedule(Files& files, const Asked& asked) {
-  const auto chosen = decide::choose_scheduler("scheduler", asked.scheduler);
-  if (!chosen) return failed(chosen.error());
-  const auto gpus = decide::load_gpus(files, asked.gpus);
-  if (!gpus) return failed(gpus.error());
-  const auto problem = decide::load_batch(files, asked.tasks, *gpus);
-  if (!problem) return failed(problem.error());
-  const auto made = decide::make_schedule(*chosen, *problem, asked.search, {});
-  if (!made) return failed(made.error());
-  if (const auto wrong = decide::misuse("scheduler", made->refusals)) return failed(*wrong);
-  if (!made->plan) return forms::refusal_json(made->refusals);
-  return forms::schedule_json(**made->plan, plan::late_tasks(*problem, **made->plan));
+  const auto chosen = TRY(decide::choose_scheduler("scheduler", asked.scheduler));
+  const auto gpus = TRY(decide::load_gpus(files, asked.gpus));
+  const auto problem = TRY(decide::load_batch(files, asked.tasks, gpus));
+  const auto made = TRY(decide::make_schedule(chosen, problem, asked.search, {}));
+  if (const auto wrong = decide::misuse("scheduler", made.refusals)) return failed(*wrong);
+  if (!made.plan) return forms::refusal_json(made.refusals);
+  return forms::schedule_json(**made.plan, plan::late_tasks(problem, **made.plan));
 }
 
 Result<std::string> verify_schedule(Files& files, const Asked& asked) {
   const auto judged =
-      decide::load_schedule(files, {asked.schedule, asked.tasks, asked.gpus.catalogue});
-  if (!judged) return failed(judged.error());
-  return forms::verdict_json(judged->verdict ? std::vector<plan::Reason>{}
-                                             : judged->verdict.error().violations);
+      TRY(decide::load_schedule(files, {asked.schedule, asked.tasks, asked.gpus.catalogue}));
+  return forms::verdict_json(judged.verdict ? std::vector<plan::Reason>{}
+                                            : judged.verdict.error().violations);
 }
 
 struct Names {
@@ -187,10 +175,9 @@ void describe_kinds(Form& f, Names& all) {
 }
 
 Result<std::string> gpus(Files& files, const Asked& asked) {
-  const auto catalogue = decide::load_catalogue(files, asked.gpus.catalogue);
-  if (!catalogue) return failed(catalogue.error());
+  const auto catalogue = TRY(decide::load_catalogue(files, asked.gpus.catalogue));
   Names all;
-  for (const hw::GpuModel& gpu : catalogue->gpus) all.names.push_back(gpu.name);
+  for (const hw::GpuModel& gpu : catalogue.gpus) all.names.push_back(gpu.name);
   return write_form(all, describe_gpus);
 }
 
@@ -230,9 +217,8 @@ Result<std::string> answer(Files& files, const std::string& function, const std:
   std::vector<std::string> names;
   for (const Function& one : kFunctions) {
     if (function == one.name) {
-      const auto asked = read_form<Asked>(kOptions, options, one.options);
-      if (!asked) return failed(asked.error());
-      return one.answer(files, *asked);
+      const auto asked = TRY(read_form<Asked>(kOptions, options, one.options));
+      return one.answer(files, asked);
     }
     names.emplace_back(one.name);
   }

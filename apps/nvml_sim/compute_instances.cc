@@ -94,13 +94,12 @@ Return create(GpuInstance handle, unsigned id, bool arguments, const abi::Place*
   if (ready != Return::success) return ready;
   return change("create_compute", [&](Machine& machine) -> Result<std::int64_t> {
     const auto start = place ? std::optional(static_cast<int>(place->start)) : std::nullopt;
-    if (const auto there = still_there(machine, *parent); !there) return failed(there.error());
-    const auto made = machine.create_compute(parent->gpu, parent->gi_id, slices, start);
-    if (!made) return failed(made.error());
+    TRY(still_there(machine, *parent));
+    const auto made = TRY(machine.create_compute(parent->gpu, parent->gi_id, slices, start));
     const SimInstance& instance = *machine.find(parent->gpu)->find(parent->gi_id);
-    const auto at = std::ranges::find(instance.compute, made->value, &SimComputeInstance::ci_id);
+    const auto at = std::ranges::find(instance.compute, made.value, &SimComputeInstance::ci_id);
     *out = compute_handle(parent->gpu, instance, *at);
-    return made->duration_ns;
+    return made.duration_ns;
   });
 }
 
@@ -186,13 +185,12 @@ Return nvmlComputeInstanceDestroy(ComputeInstance compute) {
   });
   if (ready != Return::success) return ready;
   return change("destroy_compute", [&](Machine& machine) -> Result<std::int64_t> {
-    if (const auto there = still_there(machine, *entity); !there) return failed(there.error());
-    const auto gone = machine.destroy_compute(entity->gpu, entity->gi_id, entity->ci_id);
-    if (!gone) return failed(gone.error());
+    TRY(still_there(machine, *entity));
+    const auto gone = TRY(machine.destroy_compute(entity->gpu, entity->gi_id, entity->ci_id));
     Library::here().handles.forget(*entity);
     entity->kind = Entity::Kind::mig_device;
     Library::here().handles.forget(*entity);
-    return gone->duration_ns;
+    return gone.duration_ns;
   });
 }
 

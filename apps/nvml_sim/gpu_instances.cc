@@ -95,10 +95,9 @@ Return create(Device device, unsigned id, bool arguments, const abi::Place* plac
   if (ready != Return::success) return ready;
   return change("create_instance", [&](Machine& machine) -> Result<std::int64_t> {
     const auto start = place ? std::optional(static_cast<int>(place->start)) : std::nullopt;
-    const auto made = machine.create_instance(gpu, *profile, start);
-    if (!made) return failed(made.error());
-    *out = instance_handle(gpu, *machine.find(gpu)->find(made->value));
-    return made->duration_ns;
+    const auto made = TRY(machine.create_instance(gpu, *profile, start));
+    *out = instance_handle(gpu, *machine.find(gpu)->find(made.value));
+    return made.duration_ns;
   });
 }
 
@@ -123,8 +122,7 @@ Return nvmlDeviceSetMigMode(Device device, unsigned mode, Return* activation) {
   if (ready != Return::success) return ready;
   *activation = Return::success;
   const Return done = change("set_mig_mode", [&](Machine& machine) -> Result<std::int64_t> {
-    const auto set = machine.set_mig_mode(gpu, mode == 1);
-    if (!set) return failed(set.error());
+    TRY(machine.set_mig_mode(gpu, mode == 1));
     const SimGpu& now = *machine.find(gpu);
     if (now.mig != now.mig_pending) *activation = Return::reset_required;
     return 0;
@@ -196,11 +194,10 @@ Return nvmlGpuInstanceDestroy(GpuInstance instance) {
   });
   if (ready != Return::success) return ready;
   const Return done = change("destroy_instance", [&](Machine& machine) -> Result<std::int64_t> {
-    if (const auto there = still_there(machine, *entity); !there) return failed(there.error());
-    const auto gone = machine.destroy_instance(entity->gpu, entity->gi_id);
-    if (!gone) return failed(gone.error());
+    TRY(still_there(machine, *entity));
+    const auto gone = TRY(machine.destroy_instance(entity->gpu, entity->gi_id));
     Library::here().handles.forget(*entity);
-    return gone->duration_ns;
+    return gone.duration_ns;
   });
   return done;
 }

@@ -64,6 +64,8 @@ Command group_of(CLI::App* app, std::vector<Command> commands);
 struct Output {
   std::string file;  // -o; empty = standard output
   std::string format = "text";
+  bool json() const { return format == "json"; }
+  bool svg() const { return format == "svg"; }
 };
 
 // Adds -o and --format to a command; `formats` are the words that --format accepts, the first is
@@ -71,9 +73,7 @@ struct Output {
 void add_output(CLI::App& command, Output& output, const std::vector<std::string>& formats);
 
 // Whether a document is wanted: as it is, or, for csv, to make rows of.
-inline bool wants_document(const Output& output) {
-  return output.format == "json" || output.format == "csv";
-}
+inline bool wants_document(const Output& output) { return output.json() || output.format == "csv"; }
 
 // Adds -o alone; `-` is standard output.
 void add_output_file(CLI::App& command, std::string& file);

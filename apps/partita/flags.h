@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -15,6 +16,17 @@
 #include "base/units.h"
 
 namespace partita::cli {
+
+// A command that is being described, and what its flags are written to.
+template <class Flags>
+struct Adding {
+  CLI::App* command;
+  std::shared_ptr<Flags> flags;  // for who runs it
+};
+template <class Flags>
+Adding<Flags> adding(CLI::App& parent, const std::string& name, const std::string& about) {
+  return {parent.add_subcommand(name, about), std::make_shared<Flags>()};
+}
 
 // A flag as all commands have it: flag_words.cc.
 struct FlagWords {

@@ -12,7 +12,7 @@ Result<Exit> refuse(Context& context, const Output& output, const std::string& t
   const std::string headline = plan::proven(reasons) ? fmt::format("no such {} exists:", thing)
                                                      : fmt::format("no such {} was found:", thing);
   complain(context, decide::reasons_text(headline, reasons));
-  if (output.format == "json") {
+  if (output.json()) {
     auto written = deliver(context, {}, forms::refusal_json(reasons));
     if (!written) return failed(written.error());
   }
@@ -22,7 +22,7 @@ Result<Exit> refuse(Context& context, const Output& output, const std::string& t
 Result<Exit> say_verdict(Context& context, const Output& output, const std::string& file,
                          const std::string& ok, const std::vector<plan::Reason>& violations) {
   std::string content = ok;
-  if (output.format == "json") {
+  if (output.json()) {
     content = forms::verdict_json(violations);
   } else if (!violations.empty()) {
     content = decide::reasons_text(fmt::format("{}: {} violations:", file, violations.size()),

@@ -247,15 +247,12 @@ Result<void> Settings::read_file(const std::string& path, const CLI::App* root) 
   std::string file = path.empty() ? environment_variable("PARTITA_CONFIG") : path;
   if (file.empty() && files_.exists(kSettingsFile)) file = kSettingsFile;
   if (file.empty()) return {};
-  const Result<std::string> text = files_.read(file);
-  if (!text) return failed(text.error());
-  if (says_nothing(*text)) return {};
+  const std::string text = TRY(files_.read(file));
+  if (says_nothing(text)) return {};
   // YAML whatever its name: JSON is YAML, too.
-  auto document = parse_document(file, *text);
-  if (!document) return failed(document.error());
-  if (root != nullptr)
-    if (auto good = check_settings(*document, *root, whole_); !good) return good;
-  document_ = std::make_shared<Document>(*std::move(document));
+  auto document = TRY(parse_document(file, text));
+  if (root != nullptr) TRY(check_settings(document, *root, whole_));
+  document_ = std::make_shared<Document>(std::move(document));
   return {};
 }
 

@@ -45,9 +45,8 @@ Result<void> add_members(Blob container, std::vector<Member>& members) {
       return bad_input("fat binary", "a member reaches over the end");
     if (*kind == static_cast<std::uint16_t>(MemberKind::ptx) ||
         *kind == static_cast<std::uint16_t>(MemberKind::elf)) {
-      Result<Member> member = member_at(container, *kind, *payload);
-      if (!member) return failed(member.error());
-      members.push_back(*member);
+      Member member = TRY(member_at(container, *kind, *payload));
+      members.push_back(member);
     }
     container = container.subspan(*header + *payload);
   }
@@ -122,8 +121,7 @@ Result<std::vector<Member>> members_of(Blob blob) {
     if (!size || *size > blob.size())
       return bad_input("fat binary", "a container's header is wrong or cut");
     const auto header = read_at<std::uint16_t>(blob, 6);
-    if (auto done = add_members(blob.subspan(*header, *size - *header), members); !done)
-      return failed(done.error());
+    TRY(add_members(blob.subspan(*header, *size - *header), members));
     blob = blob.subspan(*size);
   }
   return members;

@@ -169,14 +169,12 @@ std::optional<Layout> parameter_list(Words& words) {
 }  // namespace
 
 Result<Layouts> cubin_layouts(Blob elf) {
-  const Result<std::vector<Section>> sections = sections_of(elf);
-  if (!sections) return failed(sections.error());
+  const std::vector<Section> sections = TRY(sections_of(elf));
   Layouts layouts;
-  for (const Section& section : *sections) {
+  for (const Section& section : sections) {
     if (!section.name.starts_with(kInfo)) continue;
-    Result<Layout> layout = info_layout(section.bytes);
-    if (!layout) return failed(layout.error());
-    layouts.insert_or_assign(std::string(section.name.substr(kInfo.size())), *std::move(layout));
+    Layout layout = TRY(info_layout(section.bytes));
+    layouts.insert_or_assign(std::string(section.name.substr(kInfo.size())), std::move(layout));
   }
   return layouts;
 }

@@ -89,12 +89,11 @@ bool imports(const Program& program, std::string_view name) {
 }  // namespace
 
 Result<Program> read_program(Blob elf) {
-  const Result<std::vector<Section>> sections = sections_of(elf);
-  if (!sections) return failed(sections.error());
+  const std::vector<Section> sections = TRY(sections_of(elf));
   Program program;
-  add_dynamic(*sections, program);
-  add_imports(*sections, program);
-  for (const Section& section : *sections) {
+  add_dynamic(sections, program);
+  add_imports(sections, program);
+  for (const Section& section : sections) {
     if (section.name == ".nvFatBinSegment") program.has_device_code = !section.bytes.empty();
     if (section.name != ".nv_fatbin" && section.name != "__nv_relfatbin") continue;
     program.has_device_code = true;

@@ -97,8 +97,7 @@ class Linker {
 
   Result<void> add(Module unit) {
     rename_own(unit);
-    for (Variable& variable : unit.variables)
-      if (auto added = add(std::move(variable)); !added) return added;
+    for (Variable& variable : unit.variables) TRY(add(std::move(variable)));
     for (Function& function : unit.functions) add(std::move(function));
     return {};
   }
@@ -156,13 +155,11 @@ Result<Module> parse_linked(std::string_view text, std::string_view name) {
   const std::vector<std::size_t> starts = beginnings(text);
   const bool launches = text.find("__cudaCDP2") != text.npos;
   if (starts.size() < 2 && !launches) return parse(text, name);
-  auto first = parse(text.substr(0, starts.size() < 2 ? text.npos : starts[1]), name);
-  if (!first) return first;
-  Linker linker(std::move(*first));
+  auto first = TRY(parse(text.substr(0, starts.size() < 2 ? text.npos : starts[1]), name));
+  Linker linker(std::move(first));
   const auto add = [&](std::string_view unit, std::string_view of) -> Result<void> {
-    auto parsed = parse(unit, of);
-    if (!parsed) return failed(parsed.error());
-    return linker.add(std::move(*parsed));
+    auto parsed = TRY(parse(unit, of));
+    return linker.add(std::move(parsed));
   };
   for (std::size_t i = 1; i < starts.size(); ++i) {
     const std::string_view before = text.substr(0, starts[i]);
@@ -171,8 +168,7 @@ Result<Module> parse_linked(std::string_view text, std::string_view name) {
         text.substr(starts[i], (i + 1 < starts.size() ? starts[i + 1] : text.size()) - starts[i]);
     if (auto added = add(unit, name); !added) return failed(added.error());
   }
-  if (launches)
-    if (auto added = add(kDeviceRuntime, "device runtime"); !added) return failed(added.error());
+  if (launches) TRY(add(kDeviceRuntime, "device runtime"));
   return linker.take();
 }
 

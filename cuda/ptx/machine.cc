@@ -316,10 +316,9 @@ Result<void> check(const Launch& launch, const KernelInfo& info) {
 // A workspace for barriers of whole grids.
 Result<void> make_workspace(Shared& shared) {
   if (shared.workspace != 0) return {};
-  const auto made = shared.arena->allocate(kWorkspaceBytes);
-  if (!made) return failed(made.error());
-  shared.workspace = *made;
-  const auto bytes = shared.arena->bytes_at(*made, kWorkspaceBytes, true);
+  const auto made = TRY(shared.arena->allocate(kWorkspaceBytes));
+  shared.workspace = made;
+  const auto bytes = shared.arena->bytes_at(made, kWorkspaceBytes, true);
   if (bytes) std::memset(bytes->data(), 0, bytes->size());
   return {};
 }
@@ -328,7 +327,7 @@ Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
                                           std::shared_ptr<const Loaded> loaded, Launch launch) {
   if (const auto& why = loaded->refused[launch.kernel.index]) return failed(*why);
   const KernelInfo& info = loaded->infos[launch.kernel.index];
-  if (const auto fine = check(launch, info); !fine) return failed(fine.error());
+  TRY(check(launch, info));
   Arena& arena = *shared->arena;
   arena.before_launch(launch.checks.uninitialised);
   const std::uint64_t blocks = launch.grid.volume();
@@ -341,8 +340,7 @@ Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
   core.launch = std::move(launch);
   core.arena = &arena;
   const std::scoped_lock lock(shared->mutex);
-  if (core.launch.cooperative)
-    if (const auto made = make_workspace(*shared); !made) return failed(made.error());
+  if (core.launch.cooperative) TRY(make_workspace(*shared));
   core.serial = shared->next_run++;
   if (core.launch.checks.global_races && blocks <= kMaxRaceBlocks) {
     arena.before_race_check(core.serial % kRaceSerials == 0);
@@ -372,9 +370,8 @@ class MachineImpl final : public Machine {
   }
   Result<void> release(std::uint64_t address) override { return arena().release(address); }
   Result<std::span<const std::byte>> readable(std::uint64_t address, std::uint64_t bytes) override {
-    const auto found = arena().bytes_at(address, bytes, false);
-    if (!found) return failed(found.error());
-    return std::span<const std::byte>(*found);
+    const auto found = TRY(arena().bytes_at(address, bytes, false));
+    return std::span<const std::byte>(found);
   }
   Result<std::span<std::byte>> writable(std::uint64_t address, std::uint64_t bytes) override {
     return arena().bytes_at(address, bytes, true);
@@ -425,9 +422,8 @@ Result<void> MachineImpl::place_globals(Loaded& loaded) {
                                   fmt::format("'{}' is defined in another module", variable.name),
                                   fmt::format("{}:{}", loaded.name, variable.line)});
     const std::uint64_t bytes = variable_bytes(variable);
-    const auto at = arena().allocate(bytes, variable.space == Space::constant);
-    if (!at) return failed(at.error());
-    loaded.globals[variable.name] = {*at, bytes};
+    const auto at = TRY(arena().allocate(bytes, variable.space == Space::constant));
+    loaded.globals[variable.name] = {at, bytes};
   }
   return {};
 }
@@ -436,25 +432,24 @@ Result<void> MachineImpl::fill_globals(Loaded& loaded) {
   for (const Variable& variable : loaded.module.variables) {
     const auto found = loaded.globals.find(variable.name);
     if (found == loaded.globals.end()) continue;
-    const auto bytes = arena().bytes_at(found->second.address, found->second.bytes, true);
-    if (!bytes) return failed(bytes.error());
-    std::memset(bytes->data(), 0, bytes->size());
+    const auto bytes = TRY(arena().bytes_at(found->second.address, found->second.bytes, true));
+    std::memset(bytes.data(), 0, bytes.size());
     if (!variable.initial.empty())
-      std::memcpy(bytes->data(), variable.initial.data(),
-                  std::min(variable.initial.size(), bytes->size()));
+      std::memcpy(bytes.data(), variable.initial.data(),
+                  std::min(variable.initial.size(), bytes.size()));
     for (const Variable::Address& address : variable.addresses) {
       std::uint64_t value = 0;
       if (const auto to = loaded.globals.find(address.symbol); to != loaded.globals.end())
         value = to->second.address;
       for (std::size_t i = 0; i < loaded.module.functions.size(); ++i)
         if (loaded.module.functions[i].name == address.symbol) value = function_address(i);
-      if (value == 0 || address.at > bytes->size() || bytes->size() - address.at < 8)
+      if (value == 0 || address.at > bytes.size() || bytes.size() - address.at < 8)
         return tl::unexpected(Error{ErrorCode::not_supported,
                                     fmt::format("'{}' holds the address of '{}', which has none",
                                                 variable.name, address.symbol),
                                     fmt::format("{}:{}", loaded.name, variable.line)});
       value += static_cast<std::uint64_t>(address.offset);
-      std::memcpy(bytes->data() + address.at, &value, 8);
+      std::memcpy(bytes.data() + address.at, &value, 8);
     }
   }
   return {};
@@ -467,9 +462,7 @@ void MachineImpl::release_globals(const Loaded& loaded) {
 
 Result<ModuleId> MachineImpl::load(std::string_view ptx, std::string_view name) {
   auto loaded = std::make_shared<Loaded>();
-  auto module = parse_linked(ptx, name);
-  if (!module) return failed(module.error());
-  loaded->module = std::move(*module);
+  loaded->module = TRY(parse_linked(ptx, name));
   loaded->name = std::string(name);
   loaded->text = std::string(ptx);
   for (std::string_view rest = loaded->text; !rest.empty();) {
@@ -520,25 +513,22 @@ Result<std::shared_ptr<Run>> MachineImpl::prepare(Launch launch) {
   const auto at = modules_.find(launch.kernel.module);
   if (at == modules_.end() || launch.kernel.index >= at->second->programs.size())
     return unknown("no such kernel is loaded");
-  auto run = make_run(shared_, at->second, std::move(launch));
-  if (!run) return failed(run.error());
-  return std::shared_ptr<Run>(*std::move(run));
+  auto run = TRY(make_run(shared_, at->second, std::move(launch)));
+  return std::shared_ptr<Run>(std::move(run));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Machine>> Machine::open(std::uint64_t bytes) {
-  auto arena = Arena::open(bytes);
-  if (!arena) return failed(arena.error());
+  auto arena = TRY(Arena::open(bytes));
   auto shared = std::make_shared<Shared>();
-  shared->arena = std::move(*arena);
+  shared->arena = std::move(arena);
   return std::unique_ptr<Machine>(std::make_unique<MachineImpl>(std::move(shared)));
 }
 
 Result<std::shared_ptr<Run>> run_here(Machine& machine, Launch launch) {
-  auto run = machine.prepare(std::move(launch));
-  if (!run) return run;
-  for (std::int64_t group = 0; group < (*run)->groups(); ++group) (*run)->execute(group);
+  auto run = TRY(machine.prepare(std::move(launch)));
+  for (std::int64_t group = 0; group < run->groups(); ++group) run->execute(group);
   return run;
 }
 

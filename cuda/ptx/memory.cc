@@ -103,8 +103,7 @@ Result<std::uint64_t> Arena::allocate(std::uint64_t bytes, bool read_only) {
     return tl::unexpected(
         Error{ErrorCode::no_room, fmt::format("no {} bytes of device memory are free", bytes), {}});
   if (at == kGlobalBase + first_gap_) first_gap_ = up(at + bytes + kGapBehind) - kGlobalBase;
-  const auto inserted = insert(at, bytes, read_only);
-  if (!inserted) return failed(inserted.error());
+  TRY(insert(at, bytes, read_only));
   return at;
 }
 

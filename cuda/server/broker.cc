@@ -70,10 +70,9 @@ Broker::Broker(BrokerOptions options, Files& files, Zygote zygote, std::unique_p
 Result<std::unique_ptr<Broker>> Broker::open(const std::string& address, BrokerOptions options,
                                              Files& files) {
   // Before anything of clients, or of the device, is in this process.
-  Result<Zygote> zygote = start_zygote(options.worker);
-  if (!zygote) return failed(zygote.error());
+  Zygote zygote = TRY(start_zygote(options.worker));
   const auto give_up = [&](const Error& why) {
-    end_zygote(*zygote);
+    end_zygote(zygote);
     return failed(why);
   };
   std::shared_ptr<void> beside;
@@ -90,7 +89,7 @@ Result<std::unique_ptr<Broker>> Broker::open(const std::string& address, BrokerO
   }
   Result<std::unique_ptr<Listener>> listener = system_net().listen(address);
   if (!listener) return give_up(listener.error());
-  std::unique_ptr<Broker> broker(new Broker(std::move(options), files, *std::move(zygote),
+  std::unique_ptr<Broker> broker(new Broker(std::move(options), files, std::move(zygote),
                                             std::move(maker), std::move(beside)));
   broker->listener_ = *std::move(listener);
   return broker;

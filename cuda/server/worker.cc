@@ -250,15 +250,14 @@ Part part_of(const StartMessage& message) {
 }  // namespace
 
 Result<Zygote> start_zygote(const WorkerOptions& options) {
-  auto ends = message_pair();
-  if (!ends) return failed(ends.error());
+  auto ends = TRY(message_pair());
   const pid_t child = ::fork();
   if (child < 0) return environment_error("fork", std::strerror(errno));
   if (child == 0) {
-    ends->first.close_now();
-    run_zygote(std::move(ends->second), options);
+    ends.first.close_now();
+    run_zygote(std::move(ends.second), options);
   }
-  return Zygote{std::move(ends->first), child};
+  return Zygote{std::move(ends.first), child};
 }
 
 }  // namespace partita::remote::server

@@ -32,9 +32,7 @@ static_assert(sizeof(FrameHeader) == 24);
 struct Outcome {
   std::int32_t status = 0;  // of this operation, CUDA's number
   std::int32_t sticky = 0;  // the first failure of an asynchronous one; stays until reset or exit
-  static constexpr void fields(auto& o, auto&& field) {
-    field("status", o.status), field("sticky", o.sticky);
-  }
+  FIELDS(status, sticky)
   bool operator==(const Outcome&) const = default;
 };
 

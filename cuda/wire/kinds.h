@@ -1,8 +1,12 @@
 // What operations of remote execution are made of: the kinds of their parameters, and when the
 // caller may go on (Completion). Values only. All handles are chosen by the client, so that making
-// one needs no answer; 0 is none (of a stream: the default stream).
+// one needs no answer; 0 is none (of a stream: the default stream). FIELDS lists the fields of a
+// message.
 #pragma once
 
+#include <boost/preprocessor/seq/for_each.hpp>
+#include <boost/preprocessor/stringize.hpp>
+#include <boost/preprocessor/variadic/to_seq.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -70,3 +74,11 @@ struct Spec {
 };
 
 }  // namespace partita::remote
+
+// In a struct: fields(message, field), which calls field("name", message.name) for each of these,
+// in their order on the wire.
+#define FIELDS(...)                                                                       \
+  static constexpr void fields([[maybe_unused]] auto& o, [[maybe_unused]] auto&& field) { \
+    __VA_OPT__(BOOST_PP_SEQ_FOR_EACH(FIELD_, o, BOOST_PP_VARIADIC_TO_SEQ(__VA_ARGS__)))   \
+  }
+#define FIELD_(r, message, name) field(BOOST_PP_STRINGIZE(name), message.name);

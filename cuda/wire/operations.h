@@ -3,7 +3,7 @@
 // the table in docs/remote-protocol.md come from it; the protocol hash in the handshake is taken
 // over it, so a client and a server of different tables refuse one another.
 //
-// An operation is a struct with a Spec, its fields listed once in `fields`, and the fields of its
+// An operation is a struct with a Spec, its fields listed in FIELDS, and the fields of its
 // answer in `Reply`. Granularity: the CUDA driver API. Order: operations take effect on their
 // stream in the order they were sent. Errors are CUDA's numbers (cudaError_t, which CUresult
 // mostly shares).
@@ -18,7 +18,7 @@ namespace partita::remote {
 inline constexpr std::uint32_t kWireVersion = 1;
 
 struct NoReply {
-  static constexpr void fields(auto&, auto&&) {}
+  FIELDS()
   bool operator==(const NoReply&) const = default;
 };
 
@@ -39,11 +39,7 @@ struct Hello {
   Text program = {};        // for `remote sessions`
   std::uint64_t pid = 0;
   std::uint32_t flags = 0;  // HelloFlags
-  static constexpr void fields(auto& o, auto&& field) {
-    field("version", o.version), field("table", o.table), field("token", o.token);
-    field("shape", o.shape), field("program", o.program), field("pid", o.pid);
-    field("flags", o.flags);
-  }
+  FIELDS(version, table, token, shape, program, pid, flags)
   struct Reply {
     std::uint64_t session = 0;
     DevicePointer arena = {};  // addresses the client hands out itself
@@ -59,43 +55,38 @@ struct Hello {
     Text backend = {};                 // "cpu", "cuda"
     // Alike, in one address space; which one memory and modules are on is the client's to know.
     std::uint32_t devices = 1;
-    static constexpr void fields(auto& o, auto&& field) {
-      field("session", o.session), field("arena", o.arena), field("arena_bytes", o.arena_bytes);
-      field("granule", o.granule), field("quota", o.quota), field("device", o.device);
-      field("total_memory", o.total_memory), field("driver_version", o.driver_version);
-      field("uuid", o.uuid), field("attributes", o.attributes), field("backend", o.backend);
-      field("devices", o.devices);
-    }
+    FIELDS(session, arena, arena_bytes, granule, quota, device, total_memory, driver_version, uuid,
+           attributes, backend, devices)
   };
 };
 
 struct Ping {
   static constexpr Spec kSpec{"ping", 2, Completion::sync};
-  static constexpr void fields(auto&, auto&&) {}
+  FIELDS()
   using Reply = NoReply;
 };
 // The client goes; everything of the session is freed.
 struct Bye {
   static constexpr Spec kSpec{"bye", 3, Completion::async};
-  static constexpr void fields(auto&, auto&&) {}
+  FIELDS()
   using Reply = NoReply;
 };
 // Answered when everything that was sent before on any stream is finished.
 struct Fence {
   static constexpr Spec kSpec{"fence", 4, Completion::sync};
-  static constexpr void fields(auto&, auto&&) {}
+  FIELDS()
   using Reply = NoReply;
 };
 // Everything of the session is freed but the connection stays (cudaDeviceReset).
 struct Reset {
   static constexpr Spec kSpec{"reset", 5, Completion::sync};
-  static constexpr void fields(auto&, auto&&) {}
+  FIELDS()
   using Reply = NoReply;
 };
 // What the program launched until now was a request: kernels are counted and planned by requests.
 struct RequestEnded {
   static constexpr Spec kSpec{"request_ended", 6, Completion::async};
-  static constexpr void fields(auto&, auto&&) {}
+  FIELDS()
   using Reply = NoReply;
 };
 
@@ -105,10 +96,10 @@ struct RequestEnded {
 struct ModuleHave {
   static constexpr Spec kSpec{"module_have", 16, Completion::memo};
   Digest digest = {};
-  static constexpr void fields(auto& o, auto&& field) { field("digest", o.digest); }
+  FIELDS(digest)
   struct Reply {
     std::uint32_t have = 0;
-    static constexpr void fields(auto& o, auto&& field) { field("have", o.have); }
+    FIELDS(have)
   };
 };
 // An image (bulk: PTX text or a cubin, as it lies in the fat binary, compressed or not).
@@ -117,25 +108,20 @@ struct ModulePut {
   Digest digest = {};             // of the bulk
   std::uint32_t compression = 0;  // 0 none, 1 zstd, 2 LZ4 block
   std::uint64_t raw_bytes = 0;    // when decompressed
-  static constexpr void fields(auto& o, auto&& field) {
-    field("digest", o.digest), field("compression", o.compression);
-    field("raw_bytes", o.raw_bytes);
-  }
+  FIELDS(digest, compression, raw_bytes)
   using Reply = NoReply;
 };
 struct ModuleLoad {
   static constexpr Spec kSpec{"module_load", 18, Completion::async};
   ModuleHandle module = {};
   Digest digest = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("module", o.module), field("digest", o.digest);
-  }
+  FIELDS(module, digest)
   using Reply = NoReply;
 };
 struct ModuleUnload {
   static constexpr Spec kSpec{"module_unload", 19, Completion::async};
   ModuleHandle module = {};
-  static constexpr void fields(auto& o, auto&& field) { field("module", o.module); }
+  FIELDS(module)
   using Reply = NoReply;
 };
 // Names a kernel. `layout`: the client's view of its parameters, {u32 offset, u32 size} each; the
@@ -146,26 +132,18 @@ struct KernelOpen {
   ModuleHandle module = {};
   Text name = {};
   Bytes layout = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("kernel", o.kernel), field("module", o.module), field("name", o.name);
-    field("layout", o.layout);
-  }
+  FIELDS(kernel, module, name, layout)
   using Reply = NoReply;
 };
 struct KernelAttributes {
   static constexpr Spec kSpec{"kernel_attributes", 21, Completion::memo};
   KernelHandle kernel = {};
-  static constexpr void fields(auto& o, auto&& field) { field("kernel", o.kernel); }
+  FIELDS(kernel)
   struct Reply {
     std::uint32_t max_threads = 0, shared_bytes = 0, const_bytes = 0, local_bytes = 0;
     std::uint32_t registers = 0, ptx_version = 0, binary_version = 0, max_dynamic_shared = 0;
-    static constexpr void fields(auto& o, auto&& field) {
-      field("max_threads", o.max_threads), field("shared_bytes", o.shared_bytes);
-      field("const_bytes", o.const_bytes), field("local_bytes", o.local_bytes);
-      field("registers", o.registers), field("ptx_version", o.ptx_version);
-      field("binary_version", o.binary_version);
-      field("max_dynamic_shared", o.max_dynamic_shared);
-    }
+    FIELDS(max_threads, shared_bytes, const_bytes, local_bytes, registers, ptx_version,
+           binary_version, max_dynamic_shared)
   };
 };
 struct KernelSetAttribute {
@@ -173,24 +151,18 @@ struct KernelSetAttribute {
   KernelHandle kernel = {};
   std::uint32_t attribute = 0;  // CUfunction_attribute
   std::int32_t value = 0;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("kernel", o.kernel), field("attribute", o.attribute), field("value", o.value);
-  }
+  FIELDS(kernel, attribute, value)
   using Reply = NoReply;
 };
 struct GlobalAddress {
   static constexpr Spec kSpec{"global_address", 23, Completion::memo};
   ModuleHandle module = {};
   Text name = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("module", o.module), field("name", o.name);
-  }
+  FIELDS(module, name)
   struct Reply {
     DevicePointer address = {};
     std::uint64_t bytes = 0;
-    static constexpr void fields(auto& o, auto&& field) {
-      field("address", o.address), field("bytes", o.bytes);
-    }
+    FIELDS(address, bytes)
   };
 };
 
@@ -200,16 +172,14 @@ struct Alloc {
   static constexpr Spec kSpec{"alloc", 32, Completion::async};
   DevicePointer address = {};  // chosen by the client inside the arena
   std::uint64_t bytes = 0;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("address", o.address), field("bytes", o.bytes);
-  }
+  FIELDS(address, bytes)
   using Reply = NoReply;
 };
 // Frees after everything sent before has finished (cudaFree).
 struct Free {
   static constexpr Spec kSpec{"free", 33, Completion::async};
   DevicePointer address = {};
-  static constexpr void fields(auto& o, auto&& field) { field("address", o.address); }
+  FIELDS(address)
   using Reply = NoReply;
 };
 // Frees in the order of a stream (cudaFreeAsync).
@@ -217,9 +187,7 @@ struct FreeOnStream {
   static constexpr Spec kSpec{"free_on_stream", 34, Completion::async};
   StreamHandle stream = {};
   DevicePointer address = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("address", o.address);
-  }
+  FIELDS(stream, address)
   using Reply = NoReply;
 };
 // Host to device: the bulk goes to `to`. The client may reuse its memory once it has sent it.
@@ -227,9 +195,7 @@ struct CopyIn {
   static constexpr Spec kSpec{"copy_in", 35, Completion::async, Bulk::in};
   StreamHandle stream = {};
   DevicePointer to = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("to", o.to);
-  }
+  FIELDS(stream, to)
   using Reply = NoReply;
 };
 // Device to host, waited for: the bytes are the answer's bulk.
@@ -238,9 +204,7 @@ struct CopyOut {
   StreamHandle stream = {};
   DevicePointer from = {};
   std::uint64_t bytes = 0;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("from", o.from), field("bytes", o.bytes);
-  }
+  FIELDS(stream, from, bytes)
   using Reply = NoReply;
 };
 // Device to host into memory that may be written later (pinned): the bytes come as a CopiedOut
@@ -251,10 +215,7 @@ struct CopyOutLater {
   DevicePointer from = {};
   std::uint64_t bytes = 0;
   Token token = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("from", o.from), field("bytes", o.bytes);
-    field("token", o.token);
-  }
+  FIELDS(stream, from, bytes, token)
   using Reply = NoReply;
 };
 // Device to device, rows of `width` bytes; a plain copy has one row.
@@ -263,11 +224,7 @@ struct CopyDevice {
   StreamHandle stream = {};
   DevicePointer to = {}, from = {};
   std::uint64_t to_pitch = 0, from_pitch = 0, width = 0, rows = 1;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("to", o.to), field("from", o.from);
-    field("to_pitch", o.to_pitch), field("from_pitch", o.from_pitch), field("width", o.width);
-    field("rows", o.rows);
-  }
+  FIELDS(stream, to, from, to_pitch, from_pitch, width, rows)
   using Reply = NoReply;
 };
 // `count` elements of `element` (1, 2 or 4) bytes in each of `rows` rows.
@@ -277,11 +234,7 @@ struct Set {
   DevicePointer to = {};
   std::uint32_t value = 0, element = 1;
   std::uint64_t count = 0, rows = 1, pitch = 0;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("to", o.to), field("value", o.value);
-    field("element", o.element), field("count", o.count), field("rows", o.rows);
-    field("pitch", o.pitch);
-  }
+  FIELDS(stream, to, value, element, count, rows, pitch)
   using Reply = NoReply;
 };
 
@@ -293,12 +246,10 @@ struct MemoryShare {
   static constexpr Spec kSpec{"memory_share", 40, Completion::sync};
   DevicePointer address = {};
   std::uint64_t bytes = 0;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("address", o.address), field("bytes", o.bytes);
-  }
+  FIELDS(address, bytes)
   struct Reply {
     Bytes key = {};
-    static constexpr void fields(auto& o, auto&& field) { field("key", o.key); }
+    FIELDS(key)
   };
 };
 // As an allocation of this session's; free ends it.
@@ -307,27 +258,23 @@ struct MemoryOpen {
   Bytes key = {};
   DevicePointer address = {};
   std::uint64_t bytes = 0;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("key", o.key), field("address", o.address), field("bytes", o.bytes);
-  }
+  FIELDS(key, address, bytes)
   using Reply = NoReply;
 };
 struct EventShare {
   static constexpr Spec kSpec{"event_share", 75, Completion::sync};
   EventHandle event = {};
-  static constexpr void fields(auto& o, auto&& field) { field("event", o.event); }
+  FIELDS(event)
   struct Reply {
     Bytes key = {};
-    static constexpr void fields(auto& o, auto&& field) { field("key", o.key); }
+    FIELDS(key)
   };
 };
 struct EventOpen {
   static constexpr Spec kSpec{"event_open", 76, Completion::sync};
   Bytes key = {};
   EventHandle event = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("key", o.key), field("event", o.event);
-  }
+  FIELDS(key, event)
   using Reply = NoReply;
 };
 
@@ -352,15 +299,8 @@ struct Gemm {
   std::uint64_t alpha = 0, beta = 0;  // bits of a double
   // Where they lie instead: a float, or a double where C's elements are such; 0: as above.
   DevicePointer alpha_at = {}, beta_at = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("form", o.form), field("in", o.in), field("out", o.out);
-    field("m", o.m), field("n", o.n), field("k", o.k), field("batch", o.batch);
-    field("a", o.a), field("a_step", o.a_step), field("a_stride", o.a_stride);
-    field("b", o.b), field("b_step", o.b_step), field("b_stride", o.b_stride);
-    field("c", o.c), field("c_step", o.c_step), field("c_stride", o.c_stride);
-    field("alpha", o.alpha), field("beta", o.beta);
-    field("alpha_at", o.alpha_at), field("beta_at", o.beta_at);
-  }
+  FIELDS(stream, form, in, out, m, n, k, batch, a, a_step, a_stride, b, b_step, b_stride, c, c_step,
+         c_stride, alpha, beta, alpha_at, beta_at)
   using Reply = NoReply;
 };
 
@@ -372,9 +312,7 @@ struct LibraryCall {
   StreamHandle stream = {};
   Text function = {};
   Bytes arguments = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("function", o.function), field("arguments", o.arguments);
-  }
+  FIELDS(stream, function, arguments)
   using Reply = NoReply;
 };
 // The same, answered: sizes of work areas, plans, what came of a plan's first run.
@@ -383,15 +321,11 @@ struct LibraryAsk {
   StreamHandle stream = {};
   Text function = {};
   Bytes arguments = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("function", o.function), field("arguments", o.arguments);
-  }
+  FIELDS(stream, function, arguments)
   struct Reply {
     std::int32_t status = 0;  // the library's own
     Bytes results = {};
-    static constexpr void fields(auto& o, auto&& field) {
-      field("status", o.status), field("results", o.results);
-    }
+    FIELDS(status, results)
   };
 };
 
@@ -407,11 +341,7 @@ struct Launch {
   std::uint32_t shared_bytes = 0;  // dynamic
   std::uint32_t flags = 0;         // LaunchFlags
   Bytes parameters = {};           // the parameter block
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("kernel", o.kernel), field("grid", o.grid);
-    field("block", o.block), field("shared_bytes", o.shared_bytes), field("flags", o.flags);
-    field("parameters", o.parameters);
-  }
+  FIELDS(stream, kernel, grid, block, shared_bytes, flags, parameters)
   using Reply = NoReply;
 };
 // A function of the client runs in the order of the stream: the server sends Call with the token,
@@ -420,15 +350,13 @@ struct HostCall {
   static constexpr Spec kSpec{"host_call", 49, Completion::async};
   StreamHandle stream = {};
   Token token = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("token", o.token);
-  }
+  FIELDS(stream, token)
   using Reply = NoReply;
 };
 struct CallDone {
   static constexpr Spec kSpec{"call_done", 50, Completion::async};
   Token token = {};
-  static constexpr void fields(auto& o, auto&& field) { field("token", o.token); }
+  FIELDS(token)
   using Reply = NoReply;
 };
 
@@ -441,37 +369,33 @@ struct StreamCreate {
   StreamHandle stream = {};
   std::uint32_t flags = 0;
   std::int32_t priority = 0;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("flags", o.flags), field("priority", o.priority);
-  }
+  FIELDS(stream, flags, priority)
   using Reply = NoReply;
 };
 struct StreamDestroy {
   static constexpr Spec kSpec{"stream_destroy", 65, Completion::async};
   StreamHandle stream = {};
-  static constexpr void fields(auto& o, auto&& field) { field("stream", o.stream); }
+  FIELDS(stream)
   using Reply = NoReply;
 };
 struct StreamSync {
   static constexpr Spec kSpec{"stream_sync", 66, Completion::sync};
   StreamHandle stream = {};
-  static constexpr void fields(auto& o, auto&& field) { field("stream", o.stream); }
+  FIELDS(stream)
   using Reply = NoReply;
 };
 // Status 0 when finished, 600 (not ready) when not.
 struct StreamQuery {
   static constexpr Spec kSpec{"stream_query", 67, Completion::sync};
   StreamHandle stream = {};
-  static constexpr void fields(auto& o, auto&& field) { field("stream", o.stream); }
+  FIELDS(stream)
   using Reply = NoReply;
 };
 struct StreamWaitEvent {
   static constexpr Spec kSpec{"stream_wait_event", 68, Completion::async};
   StreamHandle stream = {};
   EventHandle event = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("event", o.event);
-  }
+  FIELDS(stream, event)
   using Reply = NoReply;
 };
 
@@ -481,45 +405,41 @@ struct EventCreate {
   static constexpr Spec kSpec{"event_create", 69, Completion::async};
   EventHandle event = {};
   std::uint32_t flags = 0;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("event", o.event), field("flags", o.flags);
-  }
+  FIELDS(event, flags)
   using Reply = NoReply;
 };
 struct EventDestroy {
   static constexpr Spec kSpec{"event_destroy", 70, Completion::async};
   EventHandle event = {};
-  static constexpr void fields(auto& o, auto&& field) { field("event", o.event); }
+  FIELDS(event)
   using Reply = NoReply;
 };
 struct EventRecord {
   static constexpr Spec kSpec{"event_record", 71, Completion::async};
   EventHandle event = {};
   StreamHandle stream = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("event", o.event), field("stream", o.stream);
-  }
+  FIELDS(event, stream)
   using Reply = NoReply;
 };
 struct EventSync {
   static constexpr Spec kSpec{"event_sync", 72, Completion::sync};
   EventHandle event = {};
-  static constexpr void fields(auto& o, auto&& field) { field("event", o.event); }
+  FIELDS(event)
   using Reply = NoReply;
 };
 struct EventQuery {
   static constexpr Spec kSpec{"event_query", 73, Completion::sync};
   EventHandle event = {};
-  static constexpr void fields(auto& o, auto&& field) { field("event", o.event); }
+  FIELDS(event)
   using Reply = NoReply;
 };
 struct EventElapsed {
   static constexpr Spec kSpec{"event_elapsed", 74, Completion::sync};
   EventHandle from = {}, to = {};
-  static constexpr void fields(auto& o, auto&& field) { field("from", o.from), field("to", o.to); }
+  FIELDS(from, to)
   struct Reply {
     std::uint64_t nanoseconds = 0;
-    static constexpr void fields(auto& o, auto&& field) { field("nanoseconds", o.nanoseconds); }
+    FIELDS(nanoseconds)
   };
 };
 
@@ -536,10 +456,7 @@ struct CaptureBegin {
   GraphHandle graph = {};
   Bytes after = {};
   NodeHandle first = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("mode", o.mode), field("graph", o.graph);
-    field("after", o.after), field("first", o.first);
-  }
+  FIELDS(stream, mode, graph, after, first)
   using Reply = NoReply;
 };
 // Answered with how many nodes were recorded.
@@ -547,22 +464,20 @@ struct CaptureEnd {
   static constexpr Spec kSpec{"capture_end", 81, Completion::sync};
   StreamHandle stream = {};
   GraphHandle graph = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("graph", o.graph);
-  }
+  FIELDS(stream, graph)
   struct Reply {
     std::uint32_t nodes = 0;
-    static constexpr void fields(auto& o, auto&& field) { field("nodes", o.nodes); }
+    FIELDS(nodes)
   };
 };
 // After which nodes (u64 each) the next one of a captured stream comes.
 struct CaptureNodes {
   static constexpr Spec kSpec{"capture_nodes", 92, Completion::sync};
   StreamHandle stream = {};
-  static constexpr void fields(auto& o, auto&& field) { field("stream", o.stream); }
+  FIELDS(stream)
   struct Reply {
     Bytes after = {};
-    static constexpr void fields(auto& o, auto&& field) { field("after", o.after); }
+    FIELDS(after)
   };
 };
 // From now on it comes after these nodes of the graph; `add`: after the others, too.
@@ -571,15 +486,13 @@ struct CaptureAfter {
   StreamHandle stream = {};
   Bytes after = {};
   std::uint32_t add = 0;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("after", o.after), field("add", o.add);
-  }
+  FIELDS(stream, after, add)
   using Reply = NoReply;
 };
 struct GraphCreate {
   static constexpr Spec kSpec{"graph_create", 82, Completion::async};
   GraphHandle graph = {};
-  static constexpr void fields(auto& o, auto&& field) { field("graph", o.graph); }
+  FIELDS(graph)
   using Reply = NoReply;
 };
 // A node that does `operation`, a frame of launch, copy_device, set, host_call, or nothing when it
@@ -590,10 +503,7 @@ struct GraphAdd {
   NodeHandle node = {};
   Bytes after = {};
   Bytes operation = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("graph", o.graph), field("node", o.node), field("after", o.after);
-    field("operation", o.operation);
-  }
+  FIELDS(graph, node, after, operation)
   using Reply = NoReply;
 };
 // What decides which of a branch's bodies runs: a word of the device, or a graph_condition.
@@ -613,40 +523,33 @@ struct GraphBranch {
   std::uint32_t kind = kOnce;
   DevicePointer condition = {};  // not of kOnce
   Bytes bodies = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("graph", o.graph), field("node", o.node), field("after", o.after);
-    field("kind", o.kind), field("condition", o.condition), field("bodies", o.bodies);
-  }
+  FIELDS(graph, node, after, kind, condition, bodies)
   using Reply = NoReply;
 };
 struct GraphDestroy {
   static constexpr Spec kSpec{"graph_destroy", 84, Completion::async};
   GraphHandle graph = {};
-  static constexpr void fields(auto& o, auto&& field) { field("graph", o.graph); }
+  FIELDS(graph)
   using Reply = NoReply;
 };
 struct GraphInstantiate {
   static constexpr Spec kSpec{"graph_instantiate", 85, Completion::sync};
   GraphHandle graph = {};
   GraphExecHandle exec = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("graph", o.graph), field("exec", o.exec);
-  }
+  FIELDS(graph, exec)
   using Reply = NoReply;
 };
 struct GraphLaunch {
   static constexpr Spec kSpec{"graph_launch", 86, Completion::async};
   GraphExecHandle exec = {};
   StreamHandle stream = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("exec", o.exec), field("stream", o.stream);
-  }
+  FIELDS(exec, stream)
   using Reply = NoReply;
 };
 struct GraphExecDestroy {
   static constexpr Spec kSpec{"graph_exec_destroy", 87, Completion::async};
   GraphExecHandle exec = {};
-  static constexpr void fields(auto& o, auto&& field) { field("exec", o.exec); }
+  FIELDS(exec)
   using Reply = NoReply;
 };
 // Another graph with the same nodes, by the same numbers.
@@ -654,9 +557,7 @@ struct GraphClone {
   static constexpr Spec kSpec{"graph_clone", 88, Completion::async};
   GraphHandle graph = {};
   GraphHandle clone = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("graph", o.graph), field("clone", o.clone);
-  }
+  FIELDS(graph, clone)
   using Reply = NoReply;
 };
 // The `place`-th node of an executable graph, or of a graph where `exec` is 0, does another
@@ -667,10 +568,7 @@ struct GraphSet {
   GraphExecHandle exec = {};
   std::uint32_t place = 0;
   Bytes operation = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("graph", o.graph), field("exec", o.exec), field("place", o.place);
-    field("operation", o.operation);
-  }
+  FIELDS(graph, exec, place, operation)
   using Reply = NoReply;
 };
 // An executable graph does what the graph does, whose nodes are of the same kinds, in that order.
@@ -678,9 +576,7 @@ struct GraphUpdate {
   static constexpr Spec kSpec{"graph_update", 90, Completion::sync};
   GraphExecHandle exec = {};
   GraphHandle graph = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("exec", o.exec), field("graph", o.graph);
-  }
+  FIELDS(exec, graph)
   using Reply = NoReply;
 };
 
@@ -695,18 +591,14 @@ struct ArrayCreate {
   std::uint64_t width = 0, height = 0, depth = 0;  // texels
   std::uint32_t kind = kSignedTexel, channels = 1, channel_bytes = 1;
   std::uint32_t flags = 0;  // of cudaMalloc3DArray: layers, surfaces, cubes, gathering
-  static constexpr void fields(auto& o, auto&& field) {
-    field("array", o.array), field("width", o.width), field("height", o.height);
-    field("depth", o.depth), field("kind", o.kind), field("channels", o.channels);
-    field("channel_bytes", o.channel_bytes), field("flags", o.flags);
-  }
+  FIELDS(array, width, height, depth, kind, channels, channel_bytes, flags)
   using Reply = NoReply;
 };
 // After everything sent before has finished.
 struct ArrayDestroy {
   static constexpr Spec kSpec{"array_destroy", 101, Completion::async};
   ArrayHandle array = {};
-  static constexpr void fields(auto& o, auto&& field) { field("array", o.array); }
+  FIELDS(array)
   using Reply = NoReply;
 };
 // `slices` times `rows` rows of `width` bytes, from or to memory of the device: there rows lie
@@ -719,12 +611,7 @@ struct ArrayCopy {
   DevicePointer memory = {};
   std::uint64_t pitch = 0, slice_rows = 1, width = 0, rows = 1, slices = 1;
   std::uint32_t out = 0;  // 1: from the array
-  static constexpr void fields(auto& o, auto&& field) {
-    field("stream", o.stream), field("array", o.array), field("x", o.x), field("y", o.y);
-    field("z", o.z), field("memory", o.memory), field("pitch", o.pitch);
-    field("slice_rows", o.slice_rows), field("width", o.width), field("rows", o.rows);
-    field("slices", o.slices), field("out", o.out);
-  }
+  FIELDS(stream, array, x, y, z, memory, pitch, slice_rows, width, rows, slices, out)
   using Reply = NoReply;
 };
 enum TextureFlags : std::uint32_t {
@@ -744,23 +631,18 @@ struct TextureCreate {
   std::uint32_t flags = 0;                                 // TextureFlags
   std::uint32_t beyond_x = 0, beyond_y = 0, beyond_z = 0;  // cudaTextureAddressMode
   Bytes border = {};                                       // 4 floats, or none
-  static constexpr void fields(auto& o, auto&& field) {
-    field("array", o.array), field("memory", o.memory), field("width", o.width);
-    field("rows", o.rows), field("pitch", o.pitch), field("kind", o.kind);
-    field("channels", o.channels), field("channel_bytes", o.channel_bytes);
-    field("flags", o.flags), field("beyond_x", o.beyond_x), field("beyond_y", o.beyond_y);
-    field("beyond_z", o.beyond_z), field("border", o.border);
-  }
+  FIELDS(array, memory, width, rows, pitch, kind, channels, channel_bytes, flags, beyond_x,
+         beyond_y, beyond_z, border)
   struct Reply {
     TextureHandle texture = {};
-    static constexpr void fields(auto& o, auto&& field) { field("texture", o.texture); }
+    FIELDS(texture)
   };
 };
 // After everything sent before has finished.
 struct TextureDestroy {
   static constexpr Spec kSpec{"texture_destroy", 104, Completion::async};
   TextureHandle texture = {};
-  static constexpr void fields(auto& o, auto&& field) { field("texture", o.texture); }
+  FIELDS(texture)
   using Reply = NoReply;
 };
 // What kernels set, and one branch of the graph or of its bodies goes by, in place of a word.
@@ -769,12 +651,10 @@ struct GraphCondition {
   static constexpr Spec kSpec{"graph_condition", 105, Completion::sync};
   GraphHandle graph = {};
   std::uint32_t value = 0, assign = 0;
-  static constexpr void fields(auto& o, auto&& field) {
-    field("graph", o.graph), field("value", o.value), field("assign", o.assign);
-  }
+  FIELDS(graph, value, assign)
   struct Reply {
     DevicePointer condition = {};  // of graph_branch
-    static constexpr void fields(auto& o, auto&& field) { field("condition", o.condition); }
+    FIELDS(condition)
   };
 };
 
@@ -783,19 +663,19 @@ struct GraphCondition {
 struct Waiting {  // before the answer to hello: this place in the queue
   static constexpr Spec kSpec{"waiting", 112, Completion::async};
   std::uint32_t place = 0;
-  static constexpr void fields(auto& o, auto&& field) { field("place", o.place); }
+  FIELDS(place)
   using Reply = NoReply;
 };
 struct CopiedOut {
   static constexpr Spec kSpec{"copied_out", 113, Completion::async, Bulk::in};
   Token token = {};
-  static constexpr void fields(auto& o, auto&& field) { field("token", o.token); }
+  FIELDS(token)
   using Reply = NoReply;
 };
 struct Call {
   static constexpr Spec kSpec{"call", 114, Completion::async};
   Token token = {};
-  static constexpr void fields(auto& o, auto&& field) { field("token", o.token); }
+  FIELDS(token)
   using Reply = NoReply;
 };
 // What kernels printed (standard output), what they did wrong (a fault; to standard error) or why
@@ -805,9 +685,7 @@ struct Said {
   static constexpr Spec kSpec{"said", 115, Completion::async};
   std::uint32_t to_error = kToOutput;  // SaidTo
   Bytes text = {};
-  static constexpr void fields(auto& o, auto&& field) {
-    field("to_error", o.to_error), field("text", o.text);
-  }
+  FIELDS(to_error, text)
   using Reply = NoReply;
 };
 

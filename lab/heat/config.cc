@@ -119,11 +119,10 @@ Result<bool> switch_at(const std::string& where, std::string_view key, std::stri
 
 Result<int> cells_at(const std::string& where, std::string_view key, std::string_view value) {
   const std::string name(key);
-  const Result<double> number = number_at(where, value, {name.c_str(), 1, kMostCells, ""});
-  if (!number) return failed(number.error());
-  if (*number != std::floor(*number))
+  const double number = TRY(number_at(where, value, {name.c_str(), 1, kMostCells, ""}));
+  if (number != std::floor(number))
     return bad_input(where, fmt::format("{} is {}; a whole number is wanted", key, value));
-  return static_cast<int>(*number);
+  return static_cast<int>(number);
 }
 
 Result<MapMode> mode_at(const std::string& where, std::string_view value) {
@@ -171,10 +170,9 @@ Result<void> set_config(PackageConfig& config, const std::string& where, std::st
                         std::string_view value) {
   for (const NumberKey& known : kNumbers) {
     if (key != known.name) continue;
-    const Result<double> number =
-        number_at(where, value, {known.name, known.least, known.most, known.hint});
-    if (!number) return failed(number.error());
-    config.*known.value = *number;
+    const double number =
+        TRY(number_at(where, value, {known.name, known.least, known.most, known.hint}));
+    config.*known.value = number;
     return {};
   }
   for (const TextKey& known : kTexts) {
@@ -182,14 +180,12 @@ Result<void> set_config(PackageConfig& config, const std::string& where, std::st
     config.*known.value = value == "(null)" ? std::string() : std::string(value);
     return {};
   }
-  const Result<bool> set = set_word(config, where, key, value);
-  if (!set) return failed(set.error());
-  if (*set) return {};
+  const bool set = TRY(set_word(config, where, key, value));
+  if (set) return {};
   if (std::ranges::find(kNotModelled, key) != std::end(kNotModelled)) {
-    const Result<bool> on = switch_at(where, key, value);
-    if (!on) return failed(on.error());
-    return *on ? bad_input(where, fmt::format("{} is on, which is not modelled here", key))
-               : Result<void>();
+    const bool on = TRY(switch_at(where, key, value));
+    return on ? bad_input(where, fmt::format("{} is on, which is not modelled here", key))
+              : Result<void>();
   }
   if (std::ranges::find(kLetPass, key) != std::end(kLetPass)) return {};
   if (std::ranges::find(kOtherTools, key) != std::end(kOtherTools)) {
@@ -201,11 +197,10 @@ Result<void> set_config(PackageConfig& config, const std::string& where, std::st
 }
 
 Result<PackageConfig> read_config(const std::string& file, std::string_view text) {
-  const Result<std::vector<WordLine>> lines = word_lines(file, text);
-  if (!lines) return failed(lines.error());
+  const std::vector<WordLine> lines = TRY(word_lines(file, text));
   PackageConfig config;
   std::set<std::string_view> seen;
-  for (const WordLine& line : *lines) {
+  for (const WordLine& line : lines) {
     const std::string where = place(file, line.line);
     if (line.words.size() != 2 || !line.words[0].starts_with('-') || line.words[0].size() < 2)
       return bad_input(where, "a line is to be '-key value'");
@@ -218,22 +213,21 @@ Result<PackageConfig> read_config(const std::string& file, std::string_view text
 }
 
 Result<Materials> read_materials(const std::string& file, std::string_view text) {
-  const Result<std::vector<WordLine>> lines = word_lines(file, text);
-  if (!lines) return failed(lines.error());
+  const std::vector<WordLine> lines = TRY(word_lines(file, text));
   Materials materials;
-  for (std::size_t i = 0; i < lines->size();) {
-    const std::string where = place(file, (*lines)[i].line);
-    const std::string name((*lines)[i].words[0]);
-    const std::string_view kind = i + 1 < lines->size() ? (*lines)[i + 1].words[0] : "";
+  for (std::size_t i = 0; i < lines.size();) {
+    const std::string where = place(file, lines[i].line);
+    const std::string name(lines[i].words[0]);
+    const std::string_view kind = i + 1 < lines.size() ? lines[i + 1].words[0] : "";
     if (kind != "solid" && kind != "fluid")
       return bad_input(where, fmt::format("'solid' or 'fluid' is to follow the name {}", name));
     Material material;
     material.fluid = kind == "fluid";
     const std::size_t wanted = material.fluid ? 5 : 4;
-    if (lines->size() - i < wanted)
+    if (lines.size() - i < wanted)
       return bad_input(where, fmt::format("{} ends before its {} lines are there", name, wanted));
     const auto number = [&](std::size_t line, const NumberWanted& what) {
-      return number_at(place(file, (*lines)[i + line].line), (*lines)[i + line].words[0], what);
+      return number_at(place(file, lines[i + line].line), lines[i + line].words[0], what);
     };
     const Result<double> k = number(2, {"conductivity", 1e-9, 1e5, "W/(m K)"});
     const Result<double> capacity = number(3, {"heat capacity", 1, 1e8, "J/(m^3 K)"});

@@ -77,27 +77,25 @@ void move_to_origin(Floorplan& plan) {
 }  // namespace
 
 Result<Floorplan> read_flp(const std::string& file, std::string_view text) {
-  const Result<std::vector<WordLine>> lines = word_lines(file, text);
-  if (!lines) return failed(lines.error());
+  const std::vector<WordLine> lines = TRY(word_lines(file, text));
   Floorplan plan;
   std::vector<int> numbers;
   std::map<std::string, int> names;
-  for (const WordLine& line : *lines) {
+  for (const WordLine& line : lines) {
     const std::string where = place(file, line.line);
-    Result<Block> block = block_of(where, line);
-    if (!block) return failed(block.error());
-    const auto [first, added] = names.emplace(block->name, line.line);
+    Block block = TRY(block_of(where, line));
+    const auto [first, added] = names.emplace(block.name, line.line);
     if (!added)
       return bad_input(
-          where, fmt::format("block {} stands in line {} already", block->name, first->second));
+          where, fmt::format("block {} stands in line {} already", block.name, first->second));
     if (plan.blocks.size() == kMostBlocks)
       return bad_input(where, fmt::format("more than {} blocks", kMostBlocks));
-    plan.blocks.push_back(*std::move(block));
+    plan.blocks.push_back(std::move(block));
     plan.own_materials = plan.own_materials || line.words.size() > 5;
     numbers.push_back(line.line);
   }
   if (plan.blocks.empty()) return bad_input(file, "a floorplan without blocks");
-  if (auto checked = check_overlaps(file, plan, numbers); !checked) return failed(checked.error());
+  TRY(check_overlaps(file, plan, numbers));
   move_to_origin(plan);
   if (plan.width > kLargestDie || plan.height > kLargestDie)
     return bad_input(file, fmt::format("a die of {} x {} m; {}", plan.width, plan.height, kMetres));

@@ -23,18 +23,16 @@ class Taker {
   }
   Result<double> number(const NumberWanted& wanted) {
     const std::string at = where();
-    const Result<std::string_view> found = word(wanted.what);
-    if (!found) return failed(found.error());
-    return number_at(at, *found, wanted);
+    const std::string_view found = TRY(word(wanted.what));
+    return number_at(at, found, wanted);
   }
   Result<bool> yes(const char* what) {
     const std::string at = where();
-    const Result<std::string_view> found = word(what);
-    if (!found) return failed(found.error());
-    const char first = found->front();
+    const std::string_view found = TRY(word(what));
+    const char first = found.front();
     if (first == 'Y' || first == 'y') return true;
     if (first == 'N' || first == 'n') return false;
-    return bad_input(at, fmt::format("{}: '{}'; Y or N is wanted", what, *found));
+    return bad_input(at, fmt::format("{}: '{}'; Y or N is wanted", what, found));
   }
   bool number_next() const {
     return !done() && number_at("", lines_[next_].words[0], {"", -1e300, 1e300, ""}).has_value();
@@ -49,55 +47,42 @@ class Taker {
 Result<LayerLine> layer_of(Taker& in, int line) {
   LayerLine layer;
   layer.line = line;
-  const Result<bool> lateral = in.yes("sideways heat flow");
-  if (!lateral) return failed(lateral.error());
-  const Result<bool> power = in.yes("power");
-  if (!power) return failed(power.error());
-  layer.lateral = *lateral;
-  layer.power = *power;
+  const bool lateral = TRY(in.yes("sideways heat flow"));
+  const bool power = TRY(in.yes("power"));
+  layer.lateral = lateral;
+  layer.power = power;
   if (in.number_next()) {
-    const Result<double> capacity = in.number({"heat capacity", 1e3, 1e8, "J/(m^3 K)"});
-    if (!capacity) return failed(capacity.error());
-    const Result<double> resistivity = in.number({"resistivity", 1e-5, 1e4, "m K/W"});
-    if (!resistivity) return failed(resistivity.error());
-    layer.capacity = *capacity;
-    layer.resistivity = *resistivity;
+    const double capacity = TRY(in.number({"heat capacity", 1e3, 1e8, "J/(m^3 K)"}));
+    const double resistivity = TRY(in.number({"resistivity", 1e-5, 1e4, "m K/W"}));
+    layer.capacity = capacity;
+    layer.resistivity = resistivity;
   } else {
-    const Result<std::string_view> material = in.word("heat capacity or a material");
-    if (!material) return failed(material.error());
-    layer.material = *material;
+    layer.material = TRY(in.word("heat capacity or a material"));
   }
-  const Result<double> thickness =
-      in.number({"thickness", 1e-8, 0.1, "metres are wanted, are these millimetres?"});
-  if (!thickness) return failed(thickness.error());
-  layer.thickness = *thickness;
+  layer.thickness =
+      TRY(in.number({"thickness", 1e-8, 0.1, "metres are wanted, are these millimetres?"}));
   const std::string where = in.where();
-  const Result<std::string_view> flp = in.word("a floorplan file");
-  if (!flp) return failed(flp.error());
-  if (flp->ends_with(".csv"))
-    return bad_input(where,
-                     fmt::format("{} describes microchannels, which are not modelled", *flp));
-  layer.flp = *flp;
+  const std::string_view flp = TRY(in.word("a floorplan file"));
+  if (flp.ends_with(".csv"))
+    return bad_input(where, fmt::format("{} describes microchannels, which are not modelled", flp));
+  layer.flp = flp;
   return layer;
 }
 
 }  // namespace
 
 Result<std::vector<LayerLine>> read_lcf(const std::string& file, std::string_view text) {
-  const Result<std::vector<WordLine>> lines = word_lines(file, text);
-  if (!lines) return failed(lines.error());
-  Taker in(file, *lines);
+  const std::vector<WordLine> lines = TRY(word_lines(file, text));
+  Taker in(file, lines);
   std::map<int, LayerLine> layers;
   while (!in.done()) {
     const std::string where = in.where();
     const int line = in.line();
-    const Result<double> number = in.number({"layer number", 0, kMostLayers - 1, ""});
-    if (!number) return failed(number.error());
-    const int index = static_cast<int>(*number);
-    if (index != *number) return bad_input(where, "layer number: a whole number is wanted");
-    Result<LayerLine> layer = layer_of(in, line);
-    if (!layer) return failed(layer.error());
-    if (!layers.emplace(index, *std::move(layer)).second)
+    const double number = TRY(in.number({"layer number", 0, kMostLayers - 1, ""}));
+    const int index = static_cast<int>(number);
+    if (index != number) return bad_input(where, "layer number: a whole number is wanted");
+    LayerLine layer = TRY(layer_of(in, line));
+    if (!layers.emplace(index, std::move(layer)).second)
       return bad_input(where, fmt::format("layer {} stands twice", index));
   }
   if (layers.empty()) return bad_input(file, "a layer file without layers");

@@ -203,7 +203,7 @@ Chip one_die(const PackageConfig& config, const Floorplan& plan) {
 }
 
 Result<Network> make_network(const Chip& chip, const NetworkOptions& options) {
-  if (auto checked = check_chip(chip, options); !checked) return failed(checked.error());
+  TRY(check_chip(chip, options));
   auto parts = std::make_shared<Network::Parts>();
   parts->rows = options.rows;
   parts->cols = options.cols;

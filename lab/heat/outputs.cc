@@ -39,19 +39,17 @@ std::string write_steady(const std::vector<NamedKelvin>& lines) {
 }
 
 Result<std::vector<NamedKelvin>> read_steady(const std::string& file, std::string_view text) {
-  const Result<std::vector<WordLine>> lines = word_lines(file, text);
-  if (!lines) return failed(lines.error());
+  const std::vector<WordLine> lines = TRY(word_lines(file, text));
   std::vector<NamedKelvin> found;
   std::set<std::string_view> names;
-  for (const WordLine& line : *lines) {
+  for (const WordLine& line : lines) {
     const std::string where = place(file, line.line);
     if (line.words.size() != 2) return bad_input(where, "a line is to be 'name kelvin'");
     if (found.empty() && line.words[1] == "Steady(Kelvin)") continue;
     if (!names.insert(line.words[0]).second)
       return bad_input(where, fmt::format("{} stands twice", line.words[0]));
-    const Result<double> kelvin = number_at(where, line.words[1], kTemperature);
-    if (!kelvin) return failed(kelvin.error());
-    found.push_back({std::string(line.words[0]), *kelvin});
+    const double kelvin = TRY(number_at(where, line.words[1], kTemperature));
+    found.push_back({std::string(line.words[0]), kelvin});
   }
   if (found.empty()) return bad_input(file, "no temperatures");
   return found;
@@ -73,16 +71,15 @@ Result<std::vector<double>> start_from(const Network& network, const std::string
     double* layer = nodes.data() + n * parts.cells();
     double mean = 0, area = 0;
     for (const BlockCells& cells : parts.plans[at(parts.layers[n].plan)]) {
-      const Result<double> kelvin = take(parts.layers[n].prefix + cells.name);
-      if (!kelvin) return failed(kelvin.error());
-      mean += *kelvin * cells.cells;
+      const double kelvin = TRY(take(parts.layers[n].prefix + cells.name));
+      mean += kelvin * cells.cells;
       area += cells.cells;
       for (int row = cells.row_from; row < cells.row_to; ++row)
         for (int col = cells.col_from; col < cells.col_to; ++col) {
           const double share =
               cells.row_share[at(row - cells.row_from)] * cells.col_share[at(col - cells.col_from)];
           covered[at(row * parts.cols + col)] += share;
-          layer[row * parts.cols + col] += share * *kelvin;
+          layer[row * parts.cols + col] += share * kelvin;
         }
     }
     if (parts.cold_gaps) continue;
@@ -90,9 +87,8 @@ Result<std::vector<double>> start_from(const Network& network, const std::string
       layer[i] = covered[i] > 0 ? layer[i] / covered[i] : mean / area;
   }
   for (std::size_t i = 0; i < parts.package_capacity.size(); ++i) {
-    const Result<double> kelvin = take(fmt::format("inode_{}", i));
-    if (!kelvin) return failed(kelvin.error());
-    nodes[parts.layers.size() * parts.cells() + i] = *kelvin;
+    const double kelvin = TRY(take(fmt::format("inode_{}", i)));
+    nodes[parts.layers.size() * parts.cells() + i] = kelvin;
   }
   return nodes;
 }
@@ -110,10 +106,9 @@ std::string write_grid_steady(const Network& network, const Solution& solution) 
 }
 
 Result<GridValues> read_grid_steady(const std::string& file, std::string_view text) {
-  const Result<std::vector<WordLine>> lines = word_lines(file, text);
-  if (!lines) return failed(lines.error());
+  const std::vector<WordLine> lines = TRY(word_lines(file, text));
   GridValues values;
-  for (const WordLine& line : *lines) {
+  for (const WordLine& line : lines) {
     const std::string where = place(file, line.line);
     if (line.words.size() != 2) return bad_input(where, "a line is to be 'cell kelvin'");
     if (line.words[0] == "Layer") {
@@ -127,9 +122,8 @@ Result<GridValues> read_grid_steady(const std::string& file, std::string_view te
     std::vector<double>& layer = values.layers.back();
     if (line.words[0] != fmt::format("{}", layer.size()))
       return bad_input(where, fmt::format("cell {} is due", layer.size()));
-    const Result<double> kelvin = number_at(where, line.words[1], kTemperature);
-    if (!kelvin) return failed(kelvin.error());
-    layer.push_back(*kelvin);
+    const double kelvin = TRY(number_at(where, line.words[1], kTemperature));
+    layer.push_back(kelvin);
   }
   if (values.layers.empty()) return bad_input(file, "no temperatures");
   for (const auto& layer : values.layers)
@@ -149,22 +143,20 @@ std::string write_ttrace(const TemperatureTrace& trace) {
 }
 
 Result<TemperatureTrace> read_ttrace(const std::string& file, std::string_view text) {
-  const Result<std::vector<WordLine>> lines = word_lines(file, text);
-  if (!lines) return failed(lines.error());
-  if (lines->size() < 2) return bad_input(file, "a line of names and lines of kelvin are wanted");
+  const std::vector<WordLine> lines = TRY(word_lines(file, text));
+  if (lines.size() < 2) return bad_input(file, "a line of names and lines of kelvin are wanted");
   TemperatureTrace trace;
-  trace.names.assign(lines->front().words.begin(), lines->front().words.end());
-  for (std::size_t i = 1; i < lines->size(); ++i) {
-    const WordLine& line = (*lines)[i];
+  trace.names.assign(lines.front().words.begin(), lines.front().words.end());
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const WordLine& line = lines[i];
     const std::string where = place(file, line.line);
     if (line.words.size() != trace.names.size())
       return bad_input(
           where, fmt::format("{} numbers for {} names", line.words.size(), trace.names.size()));
     std::vector<double>& row = trace.rows.emplace_back();
     for (const std::string_view word : line.words) {
-      const Result<double> kelvin = number_at(where, word, kTemperature);
-      if (!kelvin) return failed(kelvin.error());
-      row.push_back(*kelvin);
+      const double kelvin = TRY(number_at(where, word, kTemperature));
+      row.push_back(kelvin);
     }
   }
   return trace;

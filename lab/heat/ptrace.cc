@@ -10,15 +10,14 @@
 namespace partita::thermal {
 
 Result<PowerTrace> read_ptrace(const std::string& file, std::string_view text) {
-  const Result<std::vector<WordLine>> lines = word_lines(file, text);
-  if (!lines) return failed(lines.error());
-  if (lines->empty()) return bad_input(file, "a power trace without names of blocks");
+  const std::vector<WordLine> lines = TRY(word_lines(file, text));
+  if (lines.empty()) return bad_input(file, "a power trace without names of blocks");
   PowerTrace trace;
   trace.file = file;
-  trace.header_line = lines->front().line;
-  trace.names.assign(lines->front().words.begin(), lines->front().words.end());
-  for (std::size_t i = 1; i < lines->size(); ++i) {
-    const WordLine& line = (*lines)[i];
+  trace.header_line = lines.front().line;
+  trace.names.assign(lines.front().words.begin(), lines.front().words.end());
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const WordLine& line = lines[i];
     const std::string where = place(file, line.line);
     if (line.words.size() != trace.names.size())
       return bad_input(where,

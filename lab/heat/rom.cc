@@ -362,8 +362,7 @@ std::vector<std::vector<double>> response_of(const Modes& modes) {
 
 Result<ReducedModel> reduce(const Network& network, Seconds interval,
                             const ReduceOptions& options) {
-  if (auto checked = check_request(network, interval, options); !checked)
-    return failed(checked.error());
+  TRY(check_request(network, interval, options));
   const bool few = network.block_names().size() <= kFewBlocks;
   Projection projection(network, options.tolerance > 0 ? options.tolerance
                                  : few                 ? kFineTolerance

@@ -22,9 +22,8 @@ std::string named_by(Files& files, const std::string& file, const std::string& p
 
 Result<thermal::Floorplan> load_flp(Files& files, const std::string& flag,
                                     const std::string& path) {
-  const Result<std::string> text = read_input(files, flag, path);
-  if (!text) return failed(text.error());
-  return thermal::read_flp(path, *text);
+  const std::string text = TRY(read_input(files, flag, path));
+  return thermal::read_flp(path, text);
 }
 
 Result<thermal::Materials> load_materials(Files& files, const ThermalNames& names,
@@ -33,9 +32,8 @@ Result<thermal::Materials> load_materials(Files& files, const ThermalNames& name
   if (path.empty() && !config.materials_file.empty())
     path = named_by(files, names.config, config.materials_file);
   if (path.empty()) return thermal::Materials{};
-  const Result<std::string> text = read_input(files, "--materials", path);
-  if (!text) return failed(text.error());
-  return thermal::read_materials(path, *text);
+  const std::string text = TRY(read_input(files, "--materials", path));
+  return thermal::read_materials(path, text);
 }
 
 Result<thermal::ChipLayer> layer_of(Files& files, const std::string& lcf,
@@ -60,30 +58,25 @@ Result<thermal::ChipLayer> layer_of(Files& files, const std::string& lcf,
     layer.capacity = found->second.capacity;
     layer.conductivity = found->second.conductivity;
   }
-  Result<thermal::Floorplan> plan = load_flp(files, where, named_by(files, lcf, line.flp));
-  if (!plan) return failed(plan.error());
-  layer.plan = *std::move(plan);
+  layer.plan = TRY(load_flp(files, where, named_by(files, lcf, line.flp)));
   return layer;
 }
 
 Result<thermal::Chip> load_stack(Files& files, const std::string& lcf,
                                  const thermal::PackageConfig& config,
                                  const thermal::Materials& materials) {
-  const Result<std::string> text = read_input(files, "--lcf", lcf);
-  if (!text) return failed(text.error());
-  const Result<std::vector<thermal::LayerLine>> lines = thermal::read_lcf(lcf, *text);
-  if (!lines) return failed(lines.error());
+  const std::string text = TRY(read_input(files, "--lcf", lcf));
+  const std::vector<thermal::LayerLine> lines = TRY(thermal::read_lcf(lcf, text));
   thermal::Chip chip;
   chip.config = config;
   chip.stack = true;
-  for (const thermal::LayerLine& line : *lines) {
-    Result<thermal::ChipLayer> layer = layer_of(files, lcf, line, materials);
-    if (!layer) return failed(layer.error());
-    if (config.detailed_3d && layer->plan.own_materials)
+  for (const thermal::LayerLine& line : lines) {
+    thermal::ChipLayer layer = TRY(layer_of(files, lcf, line, materials));
+    if (config.detailed_3d && layer.plan.own_materials)
       return bad_input(fmt::format("{}:{}", lcf, line.line),
                        "detailed_3D is on and blocks of the layer have their own capacity or "
                        "resistivity, which is not modelled here");
-    chip.layers.push_back(*std::move(layer));
+    chip.layers.push_back(std::move(layer));
   }
   return chip;
 }
@@ -139,11 +132,8 @@ Result<GridSize> parse_grid_size(const std::string& flag, const std::string& tex
 Result<thermal::PackageConfig> load_thermal_config(Files& files, const ThermalNames& names,
                                                    thermal::PackageConfig config) {
   if (!names.config.empty()) {
-    const Result<std::string> text = read_input(files, "--config", names.config);
-    if (!text) return failed(text.error());
-    Result<thermal::PackageConfig> read = thermal::read_config(names.config, *text);
-    if (!read) return failed(read.error());
-    config = *std::move(read);
+    const std::string text = TRY(read_input(files, "--config", names.config));
+    config = TRY(thermal::read_config(names.config, text));
   }
   for (const std::string& setting : names.settings) {
     const std::size_t equals = setting.find('=');
@@ -155,38 +145,32 @@ Result<thermal::PackageConfig> load_thermal_config(Files& files, const ThermalNa
       return failed(set.error());
   }
   if (!names.grid.empty()) {
-    const Result<GridSize> size = parse_grid_size("--grid", names.grid);
-    if (!size) return failed(size.error());
-    config.grid_rows = size->rows;
-    config.grid_cols = size->cols;
+    const GridSize size = TRY(parse_grid_size("--grid", names.grid));
+    config.grid_rows = size.rows;
+    config.grid_cols = size.cols;
   }
   return config;
 }
 
 Result<ThermalChip> load_thermal_chip(Files& files, const ThermalNames& names) {
-  Result<thermal::PackageConfig> config = load_thermal_config(files, names, {});
-  if (!config) return failed(config.error());
-  const Result<thermal::Materials> materials = load_materials(files, names, *config);
-  if (!materials) return failed(materials.error());
-  if (auto used = thermal::use_materials(*config, *materials); !used)
+  thermal::PackageConfig config = TRY(load_thermal_config(files, names, {}));
+  const thermal::Materials materials = TRY(load_materials(files, names, config));
+  if (auto used = thermal::use_materials(config, materials); !used)
     return bad_input(names.config, used.error().message);
   std::string lcf = names.lcf;
-  if (lcf.empty() && !config->grid_layer_file.empty())
-    lcf = named_by(files, names.config, config->grid_layer_file);
+  if (lcf.empty() && !config.grid_layer_file.empty())
+    lcf = named_by(files, names.config, config.grid_layer_file);
   if (lcf.empty() && names.flp.empty())
     return bad_input("--flp", "a floorplan is wanted, or layers (--lcf)");
   thermal::Chip chip;
   if (lcf.empty()) {
-    const Result<thermal::Floorplan> plan = load_flp(files, "--flp", names.flp);
-    if (!plan) return failed(plan.error());
-    chip = thermal::one_die(*config, *plan);
+    const thermal::Floorplan plan = TRY(load_flp(files, "--flp", names.flp));
+    chip = thermal::one_die(config, plan);
   } else {
-    Result<thermal::Chip> stack = load_stack(files, lcf, *config, *materials);
-    if (!stack) return failed(stack.error());
-    chip = *std::move(stack);
+    chip = TRY(load_stack(files, lcf, config, materials));
   }
   const Result<thermal::Network> network =
-      thermal::make_network(chip, {config->grid_rows, config->grid_cols, names.hotspot_compat});
+      thermal::make_network(chip, {config.grid_rows, config.grid_cols, names.hotspot_compat});
   if (!network) return bad_input(lcf.empty() ? names.flp : lcf, network.error().message);
   std::vector<std::string> notes = notes_on(chip);
   return ThermalChip{std::move(chip), *network, std::move(notes)};
@@ -194,13 +178,10 @@ Result<ThermalChip> load_thermal_chip(Files& files, const ThermalNames& names) {
 
 Result<ThermalPower> load_thermal_power(Files& files, const ThermalNames& names,
                                         const thermal::Chip& chip) {
-  const Result<std::string> text = read_input(files, "--power", names.power);
-  if (!text) return failed(text.error());
-  Result<thermal::PowerTrace> trace = thermal::read_ptrace(names.power, *text);
-  if (!trace) return failed(trace.error());
-  Result<std::vector<int>> columns = thermal::trace_columns(*trace, block_names(chip));
-  if (!columns) return failed(columns.error());
-  return ThermalPower{*std::move(trace), *std::move(columns)};
+  const std::string text = TRY(read_input(files, "--power", names.power));
+  thermal::PowerTrace trace = TRY(thermal::read_ptrace(names.power, text));
+  std::vector<int> columns = TRY(thermal::trace_columns(trace, block_names(chip)));
+  return ThermalPower{std::move(trace), std::move(columns)};
 }
 
 Result<std::vector<double>> load_thermal_start(Files& files, const ThermalNames& names,
@@ -208,11 +189,9 @@ Result<std::vector<double>> load_thermal_start(Files& files, const ThermalNames&
   const thermal::PackageConfig& config = chip.chip.config;
   if (config.init_file.empty()) return thermal::uniform_start(chip.network, config.init_temp);
   const std::string path = named_by(files, names.config, config.init_file);
-  const Result<std::string> text = read_input(files, "init_file", path);
-  if (!text) return failed(text.error());
-  const Result<std::vector<thermal::NamedKelvin>> lines = thermal::read_steady(path, *text);
-  if (!lines) return failed(lines.error());
-  return thermal::start_from(chip.network, path, *lines);
+  const std::string text = TRY(read_input(files, "init_file", path));
+  const std::vector<thermal::NamedKelvin> lines = TRY(thermal::read_steady(path, text));
+  return thermal::start_from(chip.network, path, lines);
 }
 
 }  // namespace partita::thermal

@@ -38,9 +38,8 @@ std::string assignment_path(const std::string& state_dir) { return state_dir + "
 Result<Assignment> read_assignment(Files& files, const std::string& state_dir) {
   const std::string path = assignment_path(state_dir);
   if (!files.exists(path)) return Assignment{};
-  const Result<std::string> text = files.read(path);
-  if (!text) return failed(text.error());
-  return parse_assignment(path, *text);
+  const std::string text = TRY(files.read(path));
+  return parse_assignment(path, text);
 }
 
 Result<void> check_not_emptied(Files& files, const std::string& state_dir,
@@ -70,73 +69,61 @@ Result<Change> planned_change(const Known& known, const Wanted& wanted, const Ap
 }
 
 Result<Change> preview(const Doors& doors, const Wanted& wanted, const ApplyOptions& options) {
-  const Result<JournalState> journal = read_journal(doors.files, journal_path(doors.state_dir));
-  if (!journal) return failed(journal.error());
-  const Result<Assignment> assignment = read_assignment(doors.files, doors.state_dir);
-  if (!assignment) return failed(assignment.error());
-  if (auto fine = check_not_emptied(doors.files, doors.state_dir, *journal, *assignment); !fine)
-    return failed(fine.error());
-  const Result<device::NodeState> state = device::read_node(doors.driver);
-  if (!state) return failed(state.error());
+  const JournalState journal = TRY(read_journal(doors.files, journal_path(doors.state_dir)));
+  const Assignment assignment = TRY(read_assignment(doors.files, doors.state_dir));
+  TRY(check_not_emptied(doors.files, doors.state_dir, journal, assignment));
+  const device::NodeState state = TRY(device::read_node(doors.driver));
   std::vector<std::string> gpu_uuids;
-  if (journal->pending() && journal->last->target == wanted) gpu_uuids = journal->last->gpu_uuids;
-  return planned_change({*state, *assignment, *journal}, wanted, options, gpu_uuids,
-                        doors.catalogue);
+  if (journal.pending() && journal.last->target == wanted) gpu_uuids = journal.last->gpu_uuids;
+  return planned_change({state, assignment, journal}, wanted, options, gpu_uuids, doors.catalogue);
 }
 
 Result<ApplyReport> apply(const Doors& doors, const Wanted& wanted, const ApplyOptions& options,
                           const ApplyObserver& observe) {
-  if (auto fine = check_wanted(wanted, doors.catalogue); !fine) return failed(fine.error());
-  if (auto made = doors.files.make_directories(doors.state_dir); !made) return failed(made.error());
-  Result<Journal> journal = Journal::open(doors.files, journal_path(doors.state_dir));
-  if (!journal) return failed(journal.error());
+  TRY(check_wanted(wanted, doors.catalogue));
+  TRY(doors.files.make_directories(doors.state_dir));
+  Journal journal = TRY(Journal::open(doors.files, journal_path(doors.state_dir)));
   if (const auto assignment = read_assignment(doors.files, doors.state_dir))
-    if (auto fine = check_not_emptied(doors.files, doors.state_dir, journal->state(), *assignment);
+    if (auto fine = check_not_emptied(doors.files, doors.state_dir, journal.state(), *assignment);
         !fine)
       return failed(fine.error());
-  NodeBrain brain(wanted, options, journal->state(), doors.catalogue);
-  return run_real(brain, doors, *journal, observe);
+  NodeBrain brain(wanted, options, journal.state(), doors.catalogue);
+  return run_real(brain, doors, journal, observe);
 }
 
 Result<Wanted> rollback_target(const Doors& doors) {
-  const Result<JournalState> journal = read_journal(doors.files, journal_path(doors.state_dir));
-  if (!journal) return failed(journal.error());
-  if (!journal->last) {
+  const JournalState journal = TRY(read_journal(doors.files, journal_path(doors.state_dir)));
+  if (!journal.last) {
     return failed({ErrorCode::infeasible, "nothing was ever applied here", doors.state_dir});
   }
-  return journal->last->rollback ? journal->last->target : journal->last->source;
+  return journal.last->rollback ? journal.last->target : journal.last->source;
 }
 
 Result<Wanted> again_target(const Doors& doors) {
-  const Result<JournalState> journal = read_journal(doors.files, journal_path(doors.state_dir));
-  if (!journal) return failed(journal.error());
-  if (journal->last && !journal->pending()) return journal->last->target;
+  const JournalState journal = TRY(read_journal(doors.files, journal_path(doors.state_dir)));
+  if (journal.last && !journal.pending()) return journal.last->target;
   return rollback_target(doors);
 }
 
 Result<std::string> rollback_name(const Doors& doors) {
-  const Result<Wanted> target = rollback_target(doors);
-  if (!target) return failed(target.error());
-  const Result<JournalState> journal = read_journal(doors.files, journal_path(doors.state_dir));
-  if (!journal) return failed(journal.error());
+  const Wanted target = TRY(rollback_target(doors));
+  const JournalState journal = TRY(read_journal(doors.files, journal_path(doors.state_dir)));
   std::size_t instances = 0;
-  for (const WantedGpu& gpu : target->gpus) instances += gpu.instances.size();
-  const long number = journal->last->transaction;
+  for (const WantedGpu& gpu : target.gpus) instances += gpu.instances.size();
+  const long number = journal.last->transaction;
   return fmt::format("{}: {} {} on {} {}",
-                     journal->last->rollback
+                     journal.last->rollback
                          ? fmt::format("what transaction {}, a rollback, went back to", number)
                          : fmt::format("what was before transaction {}", number),
-                     instances, instances == 1 ? "instance" : "instances", target->gpus.size(),
-                     target->gpus.size() == 1 ? "GPU" : "GPUs");
+                     instances, instances == 1 ? "instance" : "instances", target.gpus.size(),
+                     target.gpus.size() == 1 ? "GPU" : "GPUs");
 }
 
 Result<void> drain(const Doors& doors, const std::vector<std::string>& devices, Seconds timeout,
                    const ApplyObserver& observe) {
-  Result<Journal> journal = Journal::open(doors.files, journal_path(doors.state_dir));
-  if (!journal) return failed(journal.error());
+  Journal journal = TRY(Journal::open(doors.files, journal_path(doors.state_dir)));
   NodeBrain brain(devices, timeout, doors.catalogue);
-  const Result<ApplyReport> drained = run_real(brain, doors, *journal, observe);
-  if (!drained) return failed(drained.error());
+  TRY(run_real(brain, doors, journal, observe));
   return {};
 }
 

@@ -105,9 +105,8 @@ std::string assignment_json(const Assignment& assignment) {
 }
 
 Result<Assignment> parse_assignment(const std::string& file, std::string_view text) {
-  const auto json = unsealed(file, text);
-  if (!json) return failed(json.error());
-  return read_form<Assignment>(file, *json, describe_file);
+  const auto json = TRY(unsealed(file, text));
+  return read_form<Assignment>(file, json, describe_file);
 }
 
 std::vector<plan::Terms> services_amid(const std::vector<plan::Terms>& wanted,

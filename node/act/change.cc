@@ -560,11 +560,10 @@ Result<Change> plan_change(const device::NodeState& state, const Assignment& ass
   if (state.gpus.size() > kMaxChangeGpus || wanted.gpus.size() > kMaxChangeGpus) {
     return failed({ErrorCode::limit, fmt::format("more than {} GPUs", kMaxChangeGpus), "node"});
   }
-  if (auto fine = check_wanted(wanted, catalogue); !fine) return failed(fine.error());
-  const auto gpu_of = match_gpus(state, assignment, wanted, catalogue, options);
-  if (!gpu_of) return failed(gpu_of.error());
-  return Planner(state, wanted, options, Groups(state, wanted, assignment, *gpu_of))
-      .plan(assignment, catalogue, *gpu_of);
+  TRY(check_wanted(wanted, catalogue));
+  const auto gpu_of = TRY(match_gpus(state, assignment, wanted, catalogue, options));
+  return Planner(state, wanted, options, Groups(state, wanted, assignment, gpu_of))
+      .plan(assignment, catalogue, gpu_of);
 }
 
 }  // namespace partita::actuate

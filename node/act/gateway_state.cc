@@ -218,14 +218,12 @@ Result<std::optional<GatewayState>> read_gateway(const GatewayDoors& doors, std:
   using Found = std::optional<GatewayState>;
   const std::string path = gateway_path(doors.state_dir);
   if (!doors.files.exists(path)) return Found{};
-  const Result<std::string> text = doors.files.read(path);
-  if (!text) return failed(text.error());
-  Result<GatewayState> state = parse_gateway(path, *text);
-  if (!state) return failed(state.error());
-  if (doors.processes.identity(state->pid) != state->identity) return Found{};
-  const double age = static_cast<double>(now_ns) * 1e-9 - state->written_s;
+  const std::string text = TRY(doors.files.read(path));
+  GatewayState state = TRY(parse_gateway(path, text));
+  if (doors.processes.identity(state.pid) != state.identity) return Found{};
+  const double age = static_cast<double>(now_ns) * 1e-9 - state.written_s;
   if (age > static_cast<double>(kGatewayStaleNs) * 1e-9) return Found{};
-  return Found{*std::move(state)};
+  return Found{std::move(state)};
 }
 
 }  // namespace partita::actuate

@@ -239,28 +239,26 @@ class GroupMatch {
 Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assignment& assignment,
                                     const Wanted& wanted, const hw::Catalogue& catalogue,
                                     const ChangeOptions& options) {
-  Result<std::vector<int>> gpu_of = named(state, wanted, options);
-  if (!gpu_of) return gpu_of;
-  GroupMatch(state, assignment, wanted, *gpu_of).run();
-  std::set<int> taken(gpu_of->begin(), gpu_of->end());
+  std::vector<int> gpu_of = TRY(named(state, wanted, options));
+  GroupMatch(state, assignment, wanted, gpu_of).run();
+  std::set<int> taken(gpu_of.begin(), gpu_of.end());
   std::map<std::string, std::vector<int>> free;  // wanted GPUs without a GPU yet, by model
   for (std::size_t w = 0; w < wanted.gpus.size(); ++w) {
-    if ((*gpu_of)[w] < 0) free[wanted.gpus[w].model].push_back(static_cast<int>(w));
+    if (gpu_of[w] < 0) free[wanted.gpus[w].model].push_back(static_cast<int>(w));
   }
   Segments segments;
   for (const AssignedSegment& one : assignment.segments) segments[one.device] = &one;
   for (const auto& [name, rows] : free) {
-    const Result<const hw::GpuModel*> model = catalogue.get(name);
-    if (!model) return failed(model.error());
+    const hw::GpuModel* model = TRY(catalogue.get(name));
     std::vector<plan::GpuTenancies> needs, offers;
-    for (const int row : rows) needs.push_back(tenancies_of(wanted.gpus[at(row)], row, **model));
+    for (const int row : rows) needs.push_back(tenancies_of(wanted.gpus[at(row)], row, *model));
     std::vector<int> positions;
     for (std::size_t g = 0; g < state.gpus.size(); ++g) {
       const device::GpuState& gpu = state.gpus[g];
       if (gpu.model != name || gpu.lost || taken.contains(static_cast<int>(g))) continue;
-      offers.push_back(tenancies_of(gpu, segments, **model));
+      offers.push_back(tenancies_of(gpu, segments, *model));
       const bool fits = std::ranges::any_of(
-          rows, [&](int row) { return fits_beside_lent(gpu, wanted.gpus[at(row)], **model); });
+          rows, [&](int row) { return fits_beside_lent(gpu, wanted.gpus[at(row)], *model); });
       if (!fits) offers.back().ready = false;
       positions.push_back(static_cast<int>(g));
     }
@@ -276,11 +274,10 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
                      "node"});
     }
     const std::vector<int> matched = plan::match_gpus(needs, offers);
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      (*gpu_of)[at(rows[i])] = positions[at(matched[i])];
+    for (std::size_t i = 0; i < rows.size(); ++i) gpu_of[at(rows[i])] = positions[at(matched[i])];
   }
   for (std::size_t w = 0; w < wanted.gpus.size(); ++w) {
-    const device::GpuState& gpu = state.gpus[at((*gpu_of)[w])];
+    const device::GpuState& gpu = state.gpus[at(gpu_of[w])];
     if (gpu.model != wanted.gpus[w].model) {
       return bad_input(
           fmt::format("gpu {}", w),

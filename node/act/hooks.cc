@@ -44,20 +44,18 @@ void describe_hook(Form& f, Hook& hook) {
 }
 
 Result<std::vector<Hook>> parse_hooks(const std::string& file, std::string_view text) {
-  auto read = read_form<HookFile>(file, text, describe_file);
-  if (!read) return failed(read.error());
-  return std::move(read->hooks);
+  auto read = TRY(read_form<HookFile>(file, text, describe_file));
+  return std::move(read.hooks);
 }
 
 Result<void> run_hook(const HookDoors& doors, const Hook& hook,
                       const std::map<std::string, std::string>& environment) {
-  const Result<Pid> pid = doors.processes.start(
-      {.argv = hook.command, .environment = environment, .log_file = doors.log_file});
-  if (!pid) return failed(pid.error());
+  const Pid pid = TRY(doors.processes.start(
+      {.argv = hook.command, .environment = environment, .log_file = doors.log_file}));
   const std::int64_t limit = doors.clock.now_ns() + static_cast<std::int64_t>(hook.timeout_s * 1e9);
   bool killed = false;
   while (true) {
-    const std::optional<int> status = status_of(doors.processes, *pid);
+    const std::optional<int> status = status_of(doors.processes, pid);
     if (status && killed)
       return failed({ErrorCode::timeout,
                      fmt::format("took longer than {} s and was killed", hook.timeout_s),
@@ -66,7 +64,7 @@ Result<void> run_hook(const HookDoors& doors, const Hook& hook,
       return environment_error("hook " + hook.name, fmt::format("ended with status {}", *status));
     if (status) return {};
     if (!killed && doors.clock.now_ns() >= limit) {
-      if (auto stopped = doors.processes.stop(*pid, StopSignal::kill); !stopped) return stopped;
+      TRY(doors.processes.stop(pid, StopSignal::kill));
       killed = true;
     }
     if (doors.meanwhile) doors.meanwhile();

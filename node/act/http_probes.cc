@@ -23,12 +23,11 @@ bool is_address(const std::string& host) {
 }  // namespace
 
 Result<Url> parse_probe_url(const std::string& context, std::string_view text) {
-  Result<Url> url = parse_url(context, text);
-  if (!url) return url;
-  if (url->host == "localhost") url->host = "127.0.0.1";
-  if (url->path.empty()) url->path = "/";
-  if (url->tls) return bad_input(context, fmt::format("'{}': probes speak http, not https", text));
-  if (!is_address(url->host)) return bad_input(context, fmt::format("'{}' names no address", text));
+  Url url = TRY(parse_url(context, text));
+  if (url.host == "localhost") url.host = "127.0.0.1";
+  if (url.path.empty()) url.path = "/";
+  if (url.tls) return bad_input(context, fmt::format("'{}': probes speak http, not https", text));
+  if (!is_address(url.host)) return bad_input(context, fmt::format("'{}' names no address", text));
   return url;
 }
 

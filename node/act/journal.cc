@@ -138,27 +138,23 @@ std::string journal_text(const JournalState& state) {
 Result<ParsedJournal> parse_journal(const std::string& file, std::string_view text) {
   const Result<ParsedLog> log = parse_log(file, kKind, text);
   if (!log) return failed(damaged(log.error()));
-  Result<JournalState> state = state_of(file, *log);
-  if (!state) return failed(state.error());
-  return ParsedJournal{*std::move(state), log->valid_bytes};
+  JournalState state = TRY(state_of(file, *log));
+  return ParsedJournal{std::move(state), log->valid_bytes};
 }
 
 Result<JournalState> read_journal(Files& files, const std::string& path) {
   if (!files.exists(path)) return JournalState{};
-  const Result<std::string> text = files.read(path);
-  if (!text) return failed(text.error());
-  Result<ParsedJournal> parsed = parse_journal(path, *text);
-  if (!parsed) return failed(parsed.error());
-  return std::move(parsed->state);
+  const std::string text = TRY(files.read(path));
+  ParsedJournal parsed = TRY(parse_journal(path, text));
+  return std::move(parsed.state);
 }
 
 Result<Journal> Journal::open(Files& files, const std::string& path) {
   Result<RecordLog> log = RecordLog::open(files, path, kKind);
   if (!log)
     return failed(log.error().code == ErrorCode::bad_input ? damaged(log.error()) : log.error());
-  Result<JournalState> state = state_of(path, log->found());
-  if (!state) return failed(state.error());
-  return Journal(*std::move(log), *std::move(state));
+  JournalState state = TRY(state_of(path, log->found()));
+  return Journal(*std::move(log), std::move(state));
 }
 
 Result<void> Journal::append(const Record& record) {
@@ -168,7 +164,7 @@ Result<void> Journal::append(const Record& record) {
   }
   const bool intent = std::holds_alternative<IntentRecord>(record);
   const std::vector<std::string> body = {body_of(record)};
-  if (auto written = intent ? log_.announce(body) : log_.append(body); !written) return written;
+  TRY(intent ? log_.announce(body) : log_.append(body));
   std::visit(Follow{state_}, record);
   return {};
 }

@@ -84,22 +84,19 @@ struct Performer {
   }
 
   Result<Users> users(const AskUsers& one) const {
-    const Result<device::GpuState> gpu = doors.driver.read(one.place.gpu);
-    if (!gpu) return failed(gpu.error());
-    if (gpu->lost) {
+    const device::GpuState gpu = TRY(doors.driver.read(one.place.gpu));
+    if (gpu.lost) {
       return failed({ErrorCode::lost, "the GPU fell off the bus", to_string(one.place)});
     }
     Users users;
-    const auto found = std::ranges::find(gpu->instances, one.gi_id, &device::Instance::gi_id);
-    if (found != gpu->instances.end()) users.holders = found->holders;
-    if (one.gi_id == kWholeGpu) users.holders = gpu->holders;
+    const auto found = std::ranges::find(gpu.instances, one.gi_id, &device::Instance::gi_id);
+    if (found != gpu.instances.end()) users.holders = found->holders;
+    if (one.gi_id == kWholeGpu) users.holders = gpu.holders;
     users.text = holders_text(users.holders);
     if (!users.holders.empty() || doors.processes == nullptr) return users;
     const WorkersDoors workers{*doors.processes, doors.files, workers_path(doors.state_dir)};
     for (const std::string& device : one.devices) {
-      Result<std::string> names = workers_on(workers, device, one.revision);
-      if (!names) return failed(names.error());
-      users.text = *std::move(names);
+      users.text = TRY(workers_on(workers, device, one.revision));
       if (!users.text.empty()) break;
     }
     return users;

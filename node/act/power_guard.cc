@@ -35,11 +35,10 @@ Result<std::vector<PowerBefore>> records_of(const std::string& path, const Parse
   std::vector<PowerBefore> changed;
   for (const LogRecord& record : log.records) {
     const std::string at = fmt::format("{}:{}", path, record.line);
-    auto before = parse_power_record(at, record.text);
-    if (!before) return failed(before.error());
-    if (std::ranges::count(changed, before->uuid, &PowerBefore::uuid) > 0)
-      return bad_input(at, fmt::format("GPU {} is there twice", before->uuid));
-    changed.push_back(*std::move(before));
+    auto before = TRY(parse_power_record(at, record.text));
+    if (std::ranges::count(changed, before.uuid, &PowerBefore::uuid) > 0)
+      return bad_input(at, fmt::format("GPU {} is there twice", before.uuid));
+    changed.push_back(std::move(before));
   }
   std::ranges::sort(changed, {}, &PowerBefore::gpu);
   return changed;
@@ -66,20 +65,16 @@ std::string power_journal_path(const std::string& state_directory) {
 
 Result<std::vector<PowerBefore>> read_power_journal(Files& files, const std::string& path) {
   if (!files.exists(path)) return std::vector<PowerBefore>{};
-  const auto text = files.read(path);
-  if (!text) return failed(text.error());
-  const auto log = parse_log(path, kPowerLog, *text);
-  if (!log) return failed(log.error());
-  return records_of(path, *log);
+  const auto text = TRY(files.read(path));
+  const auto log = TRY(parse_log(path, kPowerLog, text));
+  return records_of(path, log);
 }
 
 Result<PowerGuard> PowerGuard::open(Files& files, const std::string& path,
                                     device::NodeDriver& driver, std::string marks) {
-  auto log = RecordLog::open(files, path, std::string(kPowerLog));
-  if (!log) return failed(log.error());
-  auto changed = records_of(path, log->found());
-  if (!changed) return failed(changed.error());
-  PowerGuard guard(files, *std::move(log), driver, *std::move(changed));
+  auto log = TRY(RecordLog::open(files, path, std::string(kPowerLog)));
+  auto changed = TRY(records_of(path, log.found()));
+  PowerGuard guard(files, std::move(log), driver, std::move(changed));
   guard.marks_ = std::move(marks);
   guard.path_ = std::filesystem::absolute(path).string();
   return guard;
@@ -88,17 +83,15 @@ Result<PowerGuard> PowerGuard::open(Files& files, const std::string& path,
 // What another journal says that it had before.
 Result<std::optional<PowerBefore>> PowerGuard::marked(const std::string& uuid) {
   if (marks_.empty() || !files_->exists(mark_of(uuid))) return std::optional<PowerBefore>{};
-  const auto journal = files_->read(mark_of(uuid));
-  if (!journal) return failed(journal.error());
-  const auto changed = read_power_journal(*files_, journal->substr(0, journal->find('\n')));
-  if (!changed) return failed(changed.error());
-  const auto found = std::ranges::find(*changed, uuid, &PowerBefore::uuid);
-  return found == changed->end() ? std::nullopt : std::optional(*found);
+  const auto journal = TRY(files_->read(mark_of(uuid)));
+  const auto changed = TRY(read_power_journal(*files_, journal.substr(0, journal.find('\n'))));
+  const auto found = std::ranges::find(changed, uuid, &PowerBefore::uuid);
+  return found == changed.end() ? std::nullopt : std::optional(*found);
 }
 
 // What it had before, and that we know, before it is changed.
 Result<void> PowerGuard::note(const PowerBefore& before) {
-  if (const auto ok = log_.append({power_record(before)}); !ok) return ok;
+  TRY(log_.append({power_record(before)}));
   changed_.push_back(before);
   std::ranges::sort(changed_, {}, &PowerBefore::gpu);
   return mark(before.uuid);
@@ -114,51 +107,45 @@ Result<void> PowerGuard::unmark(const std::string& uuid) {
 }
 
 Result<std::vector<PowerBefore>> PowerGuard::changed_by_others() {
-  const auto info = driver_->info();
-  if (!info) return failed(info.error());
+  const auto info = TRY(driver_->info());
   std::vector<PowerBefore> others;
-  for (int gpu = 0; gpu < info->gpus; ++gpu) {
+  for (int gpu = 0; gpu < info.gpus; ++gpu) {
     const auto state = driver_->read(gpu);
     if (!state || std::ranges::count(changed_, state->uuid, &PowerBefore::uuid) > 0) continue;
-    const auto known = marked(state->uuid);
-    if (!known) return failed(known.error());
-    if (*known) others.push_back({gpu, state->uuid, (*known)->settings});
+    const auto known = TRY(marked(state->uuid));
+    if (known) others.push_back({gpu, state->uuid, known->settings});
   }
   return others;
 }
 
 Result<void> PowerGuard::take_over(const std::vector<PowerBefore>& others) {
-  for (const PowerBefore& one : others)
-    if (const auto ok = note(one); !ok) return ok;
+  for (const PowerBefore& one : others) TRY(note(one));
   return {};
 }
 
 Result<void> PowerGuard::set(int gpu, const device::PowerSettings& settings) {
-  const auto state = driver_->read(gpu);
-  if (!state) return failed(state.error());
-  const bool first = std::ranges::count(changed_, state->uuid, &PowerBefore::uuid) == 0;
+  const auto state = TRY(driver_->read(gpu));
+  const bool first = std::ranges::count(changed_, state.uuid, &PowerBefore::uuid) == 0;
   std::string others_mark;
   if (first) {
-    const auto known = marked(state->uuid);
-    if (!known) return failed(known.error());
-    if (*known) others_mark = files_->read(mark_of(state->uuid)).value_or("");
-    const auto now = driver_->power_settings(gpu);
-    if (!now) return failed(now.error());
-    const PowerBefore before{gpu, state->uuid, *known ? (*known)->settings : now->now};
+    const auto known = TRY(marked(state.uuid));
+    if (known) others_mark = files_->read(mark_of(state.uuid)).value_or("");
+    const auto now = TRY(driver_->power_settings(gpu));
+    const PowerBefore before{gpu, state.uuid, known ? known->settings : now.now};
     if (const auto ok = note(before); !ok) return ok;
-  } else if (!marks_.empty() && !files_->exists(mark_of(state->uuid))) {
+  } else if (!marks_.empty() && !files_->exists(mark_of(state.uuid))) {
     // Another journal has put it back meanwhile, and knows nothing of what comes now.
-    if (const auto ok = mark(state->uuid); !ok) return ok;
+    if (const auto ok = mark(state.uuid); !ok) return ok;
   }
   auto set = driver_->set_power_settings(gpu, settings);
   if (set || set.error().code != ErrorCode::denied || !first) return set;
   // Nothing was changed, and without rights nothing could be put back either.
-  std::erase_if(changed_, [&](const PowerBefore& one) { return one.uuid == state->uuid; });
-  if (const auto ok = others_mark.empty() ? unmark(state->uuid)
-                                          : files_->write_atomic(mark_of(state->uuid), others_mark);
+  std::erase_if(changed_, [&](const PowerBefore& one) { return one.uuid == state.uuid; });
+  if (const auto ok = others_mark.empty() ? unmark(state.uuid)
+                                          : files_->write_atomic(mark_of(state.uuid), others_mark);
       !ok)
     return ok;
-  if (const auto ok = write(); !ok) return ok;
+  TRY(write());
   return set;
 }
 
@@ -170,15 +157,12 @@ Result<void> PowerGuard::write() {
 
 // By UUID: GPUs may be numbered otherwise since.
 Result<void> PowerGuard::restore_one(const PowerBefore& before) {
-  const auto info = driver_->info();
-  if (!info) return failed(info.error());
-  for (int gpu = 0; gpu < info->gpus; ++gpu) {
-    const auto state = driver_->read(gpu);
-    if (!state) return failed(state.error());
-    if (state->uuid != before.uuid) continue;
-    const auto now = driver_->power_settings(gpu);
-    if (!now) return failed(now.error());
-    if (now->clocks_told && now->now == before.settings) return {};
+  const auto info = TRY(driver_->info());
+  for (int gpu = 0; gpu < info.gpus; ++gpu) {
+    const auto state = TRY(driver_->read(gpu));
+    if (state.uuid != before.uuid) continue;
+    const auto now = TRY(driver_->power_settings(gpu));
+    if (now.clocks_told && now.now == before.settings) return {};
     return driver_->set_power_settings(gpu, before.settings);
   }
   return failed({ErrorCode::not_found, fmt::format("GPU {} is not there", before.uuid), {}});
@@ -200,7 +184,7 @@ Result<void> PowerGuard::restore(const std::set<std::string>& kept) {
     left.push_back(before);
   }
   changed_ = std::move(left);
-  if (const auto ok = write(); !ok) return ok;
+  TRY(write());
   return first;
 }
 

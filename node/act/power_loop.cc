@@ -30,8 +30,7 @@ device::PowerSettings on_board(const plan::Setting& setting, const device::Power
 
 Result<PowerLoopReport> run_power_loop(const PowerLoop& loop, device::NodeDriver& driver,
                                        PowerGuard* guard, Clock& clock) {
-  const auto board = driver.power_settings(loop.gpu);
-  if (!board) return failed(board.error());
+  const auto board = TRY(driver.power_settings(loop.gpu));
   const std::int64_t start_ns = clock.now_ns();
   const auto poll_ns = static_cast<std::int64_t>(loop.policy.poll.value * 1e9);
   PowerLoopReport report;
@@ -39,34 +38,31 @@ Result<PowerLoopReport> run_power_loop(const PowerLoop& loop, device::NodeDriver
   std::optional<Joules> first, last;
   std::optional<std::pair<std::vector<int>, std::vector<int>>> shares;  // units, batches
   const auto apply = [&](PowerStep step) -> Result<void> {
-    step.settings = on_board(step.setting, *board);
+    step.settings = on_board(step.setting, board);
     step.changed = present != step.settings;
     const std::pair wanted{step.setting.units, step.setting.batches};
     step.shared = shares != wanted;
-    if (step.shared && guard != nullptr && loop.share)
-      if (const auto handed = loop.share(step.setting); !handed) return handed;
+    if (step.shared && guard != nullptr && loop.share) TRY(loop.share(step.setting));
     shares = wanted;
     if (step.changed) {
-      if (guard != nullptr)
-        if (const auto set = guard->set(loop.gpu, step.settings); !set) return set;
+      if (guard != nullptr) TRY(guard->set(loop.gpu, step.settings));
       ++report.changes;
       present = step.settings;
     }
     loop.tell(step);
     return {};
   };
-  if (const auto ok = apply({.setting = loop.policy.start}); !ok) return failed(ok.error());
+  TRY(apply({.setting = loop.policy.start}));
   std::int64_t due = start_ns;
   while (true) {
     due = std::max(due + poll_ns, clock.now_ns());  // polls that were missed are not made up for
     if (loop.stopped(due - clock.now_ns())) break;
     PowerStep step;
     step.seen.at = since(start_ns, clock);
-    const auto sample = driver.telemetry(loop.gpu);
-    if (!sample) return failed(sample.error());
-    step.seen.power = sample->power;
-    if (!first) first = sample->energy;
-    last = sample->energy;
+    const auto sample = TRY(driver.telemetry(loop.gpu));
+    step.seen.power = sample.power;
+    if (!first) first = sample.energy;
+    last = sample.energy;
     auto services = loop.services(step.seen.at);
     step.blind = !services;
     if (!services) step.why = to_string(services.error());

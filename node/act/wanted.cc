@@ -134,22 +134,21 @@ Wanted wanted_of(const device::StateDocument& document) {
 Result<void> check_wanted(const Wanted& wanted, const hw::Catalogue& catalogue) {
   for (std::size_t g = 0; g < wanted.gpus.size(); ++g) {
     const WantedGpu& gpu = wanted.gpus[g];
-    const Result<const hw::GpuModel*> model = catalogue.get(gpu.model);
-    if (!model) return failed(model.error());
-    if (!group_is_sound(wanted, g, **model))
+    const hw::GpuModel* model = TRY(catalogue.get(gpu.model));
+    if (!group_is_sound(wanted, g, *model))
       return bad_input(fmt::format("gpu {}", g),
                        "the GPUs of a group are of one model and have the same segment on all of "
                        "each");
     std::vector<hw::PlacedProfile> placed;
     for (const WantedInstance& instance : gpu.instances) {
-      const int profile = (*model)->profile_index(instance.profile);
+      const int profile = model->profile_index(instance.profile);
       if (profile < 0) {
         return bad_input(fmt::format("gpu {}", g),
                          fmt::format("{} has no profile {}", gpu.model, instance.profile));
       }
       placed.push_back({profile, instance.start});
     }
-    const auto conflicts = hw::conflicts(**model, placed);
+    const auto conflicts = hw::conflicts(*model, placed);
     if (conflicts.empty()) continue;
     const int first = conflicts.front().first;
     return bad_input(

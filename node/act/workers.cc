@@ -62,16 +62,13 @@ void Supervisor::say(const std::string& line) const {
 Result<void> Supervisor::recover(std::int64_t now_ns) {
   // Nothing may ever have been applied yet.
   const std::string home = std::filesystem::path(options_.state_file).parent_path();
-  if (auto made = files_.make_directories(home); !made) return made;
-  Result<FileLock> lock = files_.lock(options_.state_file + ".lock");
-  if (!lock) return failed(lock.error());
-  lock_ = *std::move(lock);
+  TRY(files_.make_directories(home));
+  lock_ = TRY(files_.lock(options_.state_file + ".lock"));
   if (!options_.log_dir.empty()) {
     if (auto made = files_.make_directories(options_.log_dir); !made) return made;
   }
-  const Result<WorkersState> before = file_.recall();
-  if (!before) return failed(before.error());
-  adopt_recorded(*before, now_ns);
+  const WorkersState before = TRY(file_.recall());
+  adopt_recorded(before, now_ns);
   adopt_strays(now_ns);
   file_.save(state());
   return {};

@@ -19,9 +19,8 @@ WorkersFile::WorkersFile(Files& files, std::string path,
 
 Result<WorkersState> WorkersFile::recorded(const std::string& path) {
   if (!files_.exists(path)) return WorkersState{};
-  const Result<std::string> text = files_.read(path);
-  if (!text) return failed(text.error());
-  return parse_workers(path, *text);
+  const std::string text = TRY(files_.read(path));
+  return parse_workers(path, text);
 }
 
 Result<WorkersState> WorkersFile::recall() {

@@ -20,23 +20,21 @@ bool lies_on(const std::string& devices, const std::string& device) {
 
 Result<WorkersState> read_state(const WorkersDoors& doors) {
   if (!doors.files.exists(doors.state_file)) return WorkersState{};
-  const Result<std::string> text = doors.files.read(doors.state_file);
-  if (!text) return failed(text.error());
-  return parse_workers(doors.state_file, *text);
+  const std::string text = TRY(doors.files.read(doors.state_file));
+  return parse_workers(doors.state_file, text);
 }
 
 }  // namespace
 
 Result<std::string> workers_on(const WorkersDoors& doors, const std::string& device,
                                long revision) {
-  const Result<WorkersState> state = read_state(doors);
-  if (!state) return failed(state.error());
+  const WorkersState state = TRY(read_state(doors));
   const auto runs = [&](Pid pid, const std::string& identity) {
     return !identity.empty() && doors.processes.identity(pid) == identity;
   };
-  const SupervisorRecord& supervisor = state->supervisor;
+  const SupervisorRecord& supervisor = state.supervisor;
   const bool supervised = runs(supervisor.pid, supervisor.identity);
-  if (supervised && state->revision < revision) {
+  if (supervised && state.revision < revision) {
     return fmt::format(
         "the supervisor of the workers, process {}, which has not yet followed "
         "assignment {}",
@@ -44,7 +42,7 @@ Result<std::string> workers_on(const WorkersDoors& doors, const std::string& dev
   }
   const char* nobody = supervised ? "" : " (no supervisor runs: partita workers)";
   std::vector<std::string> left;
-  for (const WorkerRecord& worker : state->workers) {
+  for (const WorkerRecord& worker : state.workers) {
     if (lies_on(worker.segment.device, device) && (supervised || runs(worker.pid, worker.identity)))
       left.push_back(to_string(worker));
   }

@@ -20,17 +20,15 @@ auto find_worker(const GatewayState& gateway, const WorkerRecord& record) {
 
 Result<WorkerProbe> parse_probe(const std::string& context, const std::string& text,
                                 HttpProbes& http) {
-  Result<CommandTemplate> command = parse_command(context, text);
-  if (!command) return failed(command.error());
-  WorkerProbe probe{*std::move(command)};
+  CommandTemplate command = TRY(parse_command(context, text));
+  WorkerProbe probe{std::move(command)};
   if (!text.starts_with("http://")) return probe;
   probe.http = &http;
   if (probe.command.words.size() != 1) return bad_input(context, "a URL has no blanks");
   // With any words in its places.
   AssignedSegment some;
   some.device = some.gpu_uuid = some.profile = some.service = "x";
-  const auto fits = parse_probe_url(context, command_of(probe.command, some, 0, 1).front());
-  if (!fits) return failed(fits.error());
+  TRY(parse_probe_url(context, command_of(probe.command, some, 0, 1).front()));
   return probe;
 }
 

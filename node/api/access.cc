@@ -11,6 +11,7 @@
 
 #include "base/door/constant_time.h"
 #include "base/unicode.h"
+#include "base/words.h"
 
 namespace partita::api {
 
@@ -65,12 +66,6 @@ bool is_address(std::string_view host) {
   if (text.size() > 2 && text.front() == '[' && text.back() == ']')
     return ::inet_pton(AF_INET6, text.substr(1, text.size() - 2).c_str(), scrap.data()) == 1;
   return ::inet_pton(AF_INET, text.c_str(), scrap.data()) == 1;
-}
-
-bool same_name(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
 }
 
 Caller of_token(const std::vector<HashedToken>& tokens, std::string_view secret) {
@@ -149,17 +144,14 @@ Result<CertificateRoles> parse_certificate_roles(const std::string& file, std::s
 }
 
 Result<OidcRules> open_oidc(const std::string& file, std::string_view text) {
-  Result<OidcSettings> settings = parse_oidc(file, text);
-  if (!settings) return failed(settings.error());
+  OidcSettings settings = TRY(parse_oidc(file, text));
   OidcRules rules;
-  for (const auto& [name, word] : settings->roles) {
+  for (const auto& [name, word] : settings.roles) {
     const auto role = role_of(word);
     if (!role) return bad_input(file, "role '" + name + "': a role is viewer, operator or admin");
     rules.roles.emplace(name, *role);
   }
-  auto oidc = Oidc::open(*std::move(settings));
-  if (!oidc) return failed(oidc.error());
-  rules.oidc = *std::move(oidc);
+  rules.oidc = TRY(Oidc::open(std::move(settings)));
   return rules;
 }
 
@@ -200,13 +192,13 @@ std::string browser_fault(const serve::HttpHead& head, bool tls,
                           const std::vector<std::string>& hosts) {
   const std::string_view host = without_port(head.host);
   const bool ours =
-      is_address(host) || same_name(host, "localhost") ||
-      std::ranges::any_of(hosts, [&](const auto& one) { return same_name(host, one); });
+      is_address(host) || same_word(host, "localhost") ||
+      std::ranges::any_of(hosts, [&](const auto& one) { return same_word(host, one); });
   if (head.host.empty() ? !head.http10 : !ours)
     return "this server does not go by the name that the header Host says";
   if (!head.origin.empty()) {
     const std::string own = (tls ? "https://" : "http://") + std::string(head.host);
-    if (!same_name(head.origin, own)) return "another site's page may not call this server";
+    if (!same_word(head.origin, own)) return "another site's page may not call this server";
   }
   if (head.fetch_site == "cross-site" || head.fetch_site == "same-site")
     return "another site's page may not call this server";

@@ -120,9 +120,8 @@ template <class Ask>
 auto AgentDesk::with_store(Ask ask) -> decltype(ask(std::declval<history::Store&>())) {
   const std::lock_guard held(store_lock_);
   if (!store_) {
-    auto opened = history::Store::open(history_, history::Access::read);
-    if (!opened) return failed(opened.error());
-    store_.emplace(*std::move(opened));
+    auto opened = TRY(history::Store::open(history_, history::Access::read));
+    store_.emplace(std::move(opened));
   }
   auto answer = ask(*store_);
   if (!answer) store_.reset();  // its file may have been set aside: the next one opens the new one

@@ -79,21 +79,18 @@ Result<Client> Client::to(const ServerPlace& place, ClientOptions options, Clock
                          "!#$%&'*+-./:;=?@^_`|~()<>[]{},") == std::string::npos;
   if (!plain) return bad_input("token", "a token is one word of visible ASCII characters");
   if (!place.socket.empty()) {
-    auto dialer = serve::HttpDialer::to_socket(place.socket);
-    if (!dialer) return failed(dialer.error());
+    auto dialer = TRY(serve::HttpDialer::to_socket(place.socket));
     return Client(std::unique_ptr<Impl>(
-        new Impl{std::move(*dialer), std::move(options), "localhost", "", name, clock}));
+        new Impl{std::move(dialer), std::move(options), "localhost", "", name, clock}));
   }
-  const auto url = parse_url_prefix("--server", place.url);
-  if (!url) return failed(url.error());
-  if (!url->tls && !options.token.empty() && url->host != "localhost" && url->host != "::1" &&
-      !url->host.starts_with("127."))
+  const auto url = TRY(parse_url_prefix("--server", place.url));
+  if (!url.tls && !options.token.empty() && url.host != "localhost" && url.host != "::1" &&
+      !url.host.starts_with("127."))
     return bad_input(name, "a token is not sent over a network in the clear: use https://");
-  auto dialer = serve::HttpDialer::to(
-      *url, {.ca_file = options.ca_file, .certificate = options.certificate, .key = options.key});
-  if (!dialer) return failed(dialer.error());
-  return Client(std::unique_ptr<Impl>(new Impl{std::move(*dialer), std::move(options),
-                                               authority_of(*url), url->path, name, clock}));
+  auto dialer = TRY(serve::HttpDialer::to(
+      url, {.ca_file = options.ca_file, .certificate = options.certificate, .key = options.key}));
+  return Client(std::unique_ptr<Impl>(
+      new Impl{std::move(dialer), std::move(options), authority_of(url), url.path, name, clock}));
 }
 
 // The head of a request but for its last, empty line.

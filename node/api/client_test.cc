@@ -16,11 +16,9 @@ class ClientTest : public test::ServerFixture {
  protected:
   Result<std::string> call(const std::string& where, ClientOptions options, std::string_view id,
                            const std::string& part = {}, const std::string& body = {}) {
-    const auto place = parse_server_place("--server", where);
-    if (!place) return failed(place.error());
-    const auto client = Client::to(*place, std::move(options), clock);
-    if (!client) return failed(client.error());
-    return client->call(id, part, body);
+    const auto place = TRY(parse_server_place("--server", where));
+    const auto client = TRY(Client::to(place, std::move(options), clock));
+    return client.call(id, part, body);
   }
   RealClock clock;
 };

@@ -28,12 +28,11 @@ Field uuid_of_gpu() {
 // A request about something with a number, or a UUID, and a reason that may be missing.
 template <typename Request>
 Ask with_why(Given given) {
-  auto why = parse_why(given.body);
-  if (!why) return failed(why.error());
+  auto why = TRY(parse_why(given.body));
   if constexpr (std::is_same_v<Request, control::TakeOut>) {
-    return Request{std::move(given.part), std::move(*why)};
+    return Request{std::move(given.part), std::move(why)};
   } else {
-    return Request{parse_number<long>(given.part).value_or(0), std::move(*why)};
+    return Request{parse_number<long>(given.part).value_or(0), std::move(why)};
   }
 }
 template <typename Request>
@@ -45,9 +44,8 @@ Ask alone(Given) {
   return Request{};
 }
 Ask mode_wanted(Given given) {
-  const auto mode = parse_mode_wanted(given.body);
-  if (!mode) return failed(mode.error());
-  return control::SetMode{*mode};
+  const auto mode = TRY(parse_mode_wanted(given.body));
+  return control::SetMode{mode};
 }
 
 const std::vector<Field>& history_query() {

@@ -43,11 +43,10 @@ FileStamp stamp_of(const std::string& file) {
 template <class T>
 Result<T> read_rules(const std::string& file,
                      Result<T> (*parse)(const std::string&, std::string_view)) {
-  if (auto trusted = check_trusted_file(file); !trusted) return failed(trusted.error());
+  TRY(check_trusted_file(file));
   RealFiles files;
-  const auto text = files.read(file);
-  if (!text) return failed(text.error());
-  return parse(file, *text);
+  const auto text = TRY(files.read(file));
+  return parse(file, text);
 }
 
 Result<void> give_to_group(const std::string& path, unsigned group) {
@@ -89,20 +88,14 @@ struct Server::Impl {
 Result<void> Server::Impl::read_files() {
   if (!options.tokens_file.empty()) {
     tokens_stamp = stamp_of(options.tokens_file);
-    auto tokens = read_rules(options.tokens_file, &parse_token_hashes);
-    if (!tokens) return failed(tokens.error());
-    site.rules.tokens = std::move(*tokens);
+    site.rules.tokens = TRY(read_rules(options.tokens_file, &parse_token_hashes));
   }
   if (!options.client_roles.empty()) {
     roles_stamp = stamp_of(options.client_roles);
-    auto roles = read_rules(options.client_roles, &parse_certificate_roles);
-    if (!roles) return failed(roles.error());
-    site.rules.certificates = std::move(*roles);
+    site.rules.certificates = TRY(read_rules(options.client_roles, &parse_certificate_roles));
   }
   if (!options.oidc.empty() && !site.rules.oidc) {
-    auto oidc = read_rules(options.oidc, &open_oidc);
-    if (!oidc) return failed(oidc.error());
-    site.rules.oidc = std::move(*oidc);
+    site.rules.oidc = TRY(read_rules(options.oidc, &open_oidc));
   }
   return {};
 }
@@ -124,9 +117,8 @@ Result<void> Server::Impl::listen_on_socket() {
   if (auto made = files.make_directories(options.socket.substr(0, options.socket.rfind('/')));
       !made)
     return failed(made.error());
-  const auto fd = serve::listen_on_path(options.socket, kSocketMode);
-  if (!fd) return failed(fd.error());
-  listeners.push_back(serve::DoorListener::open(*loop, desk, *fd));
+  const auto fd = TRY(serve::listen_on_path(options.socket, kSocketMode));
+  listeners.push_back(serve::DoorListener::open(*loop, desk, fd));
   if (options.group) {
     site.rules.group = *options.group;
     if (auto given = give_to_group(options.socket, *options.group); !given)
@@ -137,12 +129,10 @@ Result<void> Server::Impl::listen_on_socket() {
 }
 
 Result<void> Server::Impl::listen_on_tcp() {
-  const auto address = serve::parse_listen_address(options.listen);
-  if (!address) return failed(address.error());
+  const auto address = TRY(serve::parse_listen_address(options.listen));
   const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
   const bool closed = site.rules.tokens || site.rules.certificates || site.rules.oidc;
-  if (auto safe = serve::check_exposure(options.listen, *address, secure, closed); !safe)
-    return failed(safe.error());
+  TRY(serve::check_exposure(options.listen, address, secure, closed));
   if (!secure && !options.client_ca.empty())
     return bad_input(options.client_ca, "client certificates need TLS");
   if (options.client_ca.empty() != options.client_roles.empty())
@@ -150,14 +140,11 @@ Result<void> Server::Impl::listen_on_tcp() {
                      "client certificates need both their authority and their roles");
   std::shared_ptr<serve::TlsServer> tls;
   if (secure) {
-    auto made = serve::TlsServer::make(options.tls_certificate, options.tls_key, options.client_ca);
-    if (!made) return failed(made.error());
-    tls = std::move(*made);
+    tls = TRY(serve::TlsServer::make(options.tls_certificate, options.tls_key, options.client_ca));
   }
-  const auto fd = serve::listen_on(options.listen, *address);
-  if (!fd) return failed(fd.error());
+  const auto fd = TRY(serve::listen_on(options.listen, address));
   site.tls = secure;
-  listeners.push_back(serve::DoorListener::open(*loop, desk, *fd, std::move(tls)));
+  listeners.push_back(serve::DoorListener::open(*loop, desk, fd, std::move(tls)));
   const std::string host = options.listen.substr(0, options.listen.rfind(':'));
   addresses.push_back((secure ? "https://" : "http://") + host + ":" +
                       std::to_string(listeners.back()->port()));
@@ -167,18 +154,14 @@ Result<void> Server::Impl::listen_on_tcp() {
 Result<void> Server::Impl::listen() {
   if (options.socket.empty() && options.listen.empty())
     return bad_input("", "the server is to listen on a socket or an address");
-  if (auto read = read_files(); !read) return failed(read.error());
+  TRY(read_files());
   site.rules.owner = ::geteuid();
   if (!options.access_log.empty()) {
-    auto opened = serve::AccessLog::open({.file = options.access_log});
-    if (!opened) return failed(opened.error());
-    log = std::move(*opened);
+    log = TRY(serve::AccessLog::open({.file = options.access_log}));
     desk.log = log.get();
   }
-  if (!options.listen.empty())
-    if (auto done = listen_on_tcp(); !done) return failed(done.error());
-  if (!options.socket.empty())
-    if (auto done = listen_on_socket(); !done) return failed(done.error());
+  if (!options.listen.empty()) TRY(listen_on_tcp());
+  if (!options.socket.empty()) TRY(listen_on_socket());
   return {};
 }
 
@@ -195,10 +178,9 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() = default;
 
 Result<std::unique_ptr<Server>> Server::start(Backend& backend, ServerOptions options) {
-  auto loop = serve::Loop::make();
-  if (!loop) return failed(loop.error());
-  auto impl = std::make_unique<Impl>(std::move(*loop), backend, std::move(options));
-  if (auto done = impl->listen(); !done) return failed(done.error());
+  auto loop = TRY(serve::Loop::make());
+  auto impl = std::make_unique<Impl>(std::move(loop), backend, std::move(options));
+  TRY(impl->listen());
   impl->reread.at(serve::Loop::now_ns() + kRereadNs);
   impl->thread = quiet_thread([server = impl.get()] { server->loop->run(); });
   return std::unique_ptr<Server>(new Server(std::move(impl)));

@@ -340,7 +340,7 @@ Result<void> check_text(const std::string& file, std::string_view text) {
 
 Result<Document> parse_document(const std::string& file, std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  if (auto ok = check_text(file, text); !ok) return failed(ok.error());
+  TRY(check_text(file, text));
   const char first = text[text.find_first_not_of(" \t\r\n")];
   return first == '{' || first == '[' || file.ends_with(".json") ? parse_json(file, text)
                                                                  : parse_yaml(file, text);
@@ -367,42 +367,38 @@ Result<const Node*> member(const Document& document, const Node& object, std::st
 }  // namespace
 
 Result<double> number_member(const Document& document, const Node& object, std::string_view key) {
-  const auto node = member(document, object, key);
-  if (!node) return failed(node.error());
-  if ((*node)->kind != Node::Kind::number)
-    return bad_input(document.at(**node), fmt::format("'{}' must be a finite number", key));
-  return (*node)->number;
+  const auto node = TRY(member(document, object, key));
+  if (node->kind != Node::Kind::number)
+    return bad_input(document.at(*node), fmt::format("'{}' must be a finite number", key));
+  return node->number;
 }
 
 Result<std::string> string_member(const Document& document, const Node& object,
                                   std::string_view key) {
-  const auto node = member(document, object, key);
-  if (!node) return failed(node.error());
+  const auto node = TRY(member(document, object, key));
   // An unquoted YAML scalar that looks like a number (a service named 7) is text where text is
   // asked for.
-  const bool spelled = (*node)->kind == Node::Kind::number && !(*node)->text.empty();
-  if ((*node)->kind != Node::Kind::string && !spelled)
-    return bad_input(document.at(**node), fmt::format("'{}' must be a text", key));
-  return (*node)->text;
+  const bool spelled = node->kind == Node::Kind::number && !node->text.empty();
+  if (node->kind != Node::Kind::string && !spelled)
+    return bad_input(document.at(*node), fmt::format("'{}' must be a text", key));
+  return node->text;
 }
 
 Result<int> integer_member(const Document& document, const Node& object, std::string_view key) {
-  const auto value = number_member(document, object, key);
-  if (!value) return failed(value.error());
+  const auto value = TRY(number_member(document, object, key));
   constexpr double kLimit = std::numeric_limits<int>::max();
-  if (*value != std::floor(*value) || std::abs(*value) > kLimit)
+  if (value != std::floor(value) || std::abs(value) > kLimit)
     return bad_input(document.at(*object.find(key)),
                      fmt::format("'{}' must be a whole number", key));
-  return static_cast<int>(*value);
+  return static_cast<int>(value);
 }
 
 Result<const Node*> list_member(const Document& document, const Node& object,
                                 std::string_view key) {
-  const auto node = member(document, object, key);
-  if (!node) return failed(node.error());
-  if ((*node)->kind != Node::Kind::list)
-    return bad_input(document.at(**node), fmt::format("'{}' must be a list", key));
-  return *node;
+  const auto node = TRY(member(document, object, key));
+  if (node->kind != Node::Kind::list)
+    return bad_input(document.at(*node), fmt::format("'{}' must be a list", key));
+  return node;
 }
 
 }  // namespace partita

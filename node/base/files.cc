@@ -315,9 +315,8 @@ Result<void> RealFiles::rename(const std::string& from, const std::string& to) {
 
 // For doors that have no better way.
 Result<void> Files::rename(const std::string& from, const std::string& to) {
-  const Result<std::string> text = read(from);
-  if (!text) return failed(text.error());
-  if (auto written = write_atomic(to, *text); !written) return written;
+  const std::string text = TRY(read(from));
+  TRY(write_atomic(to, text));
   return remove(from);
 }
 
@@ -327,21 +326,18 @@ Result<std::string> set_aside(Files& files, const std::string& path,
                               const std::vector<std::string>& parts) {
   const std::filesystem::path whole(path);
   const std::string prefix = whole.filename().string() + ".damaged-";
-  const auto names = files.list(parent_of(path));
-  if (!names) return failed(names.error());
+  const auto names = TRY(files.list(parent_of(path)));
   std::vector<long> numbers;
-  for (const std::string& name : *names)
+  for (const std::string& name : names)
     if (name.starts_with(prefix))
       if (const auto number = parse_number<long>(name.substr(prefix.size())))
         numbers.push_back(*number);
   std::ranges::sort(numbers);
   const auto named = [&](long number) { return fmt::format("{}.damaged-{}", path, number); };
   const long next = numbers.empty() ? 1 : numbers.back() + 1;
-  if (auto moved = files.rename(path, named(next)); !moved) return failed(moved.error());
+  TRY(files.rename(path, named(next)));
   for (const std::string& part : parts)
-    if (files.exists(path + part))
-      if (auto moved = files.rename(path + part, named(next) + part); !moved)
-        return failed(moved.error());
+    if (files.exists(path + part)) TRY(files.rename(path + part, named(next) + part));
   numbers.push_back(next);
   for (std::size_t i = 0; i + kDamagedKept < numbers.size(); ++i) {
     static_cast<void>(files.remove(named(numbers[i])));

@@ -255,9 +255,8 @@ Result<T> read_form(const Document& document, Describer<std::type_identity_t<T>&
 template <class T>
 Result<T> read_form(const std::string& file, std::string_view text,
                     Describer<std::type_identity_t<T>&> describe) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  return read_form<T>(*document, describe);
+  const auto document = TRY(parse_document(file, text));
+  return read_form<T>(document, describe);
 }
 
 // The JSON Schema of what write_form writes and read_form reads.

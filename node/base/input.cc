@@ -23,9 +23,8 @@ std::function<Result<std::string>(const std::string&)> files_beside(Files& files
 }
 
 Result<Document> read_document(Files& files, const std::string& flag, const std::string& path) {
-  const Result<std::string> text = read_input(files, flag, path);
-  if (!text) return failed(text.error());
-  return parse_document(path, *text);
+  const std::string text = TRY(read_input(files, flag, path));
+  return parse_document(path, text);
 }
 
 }  // namespace partita

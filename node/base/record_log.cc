@@ -71,18 +71,14 @@ Result<ParsedLog> parse_log(const std::string& file, std::string_view kind, std:
 }
 
 Result<RecordLog> RecordLog::open(Files& files, const std::string& path, const std::string& kind) {
-  Result<FileLock> lock = files.lock(path + ".lock");
-  if (!lock) return failed(lock.error());
-  RecordLog log(files, path, kind, *std::move(lock));
+  FileLock lock = TRY(files.lock(path + ".lock"));
+  RecordLog log(files, path, kind, std::move(lock));
   if (const auto room = files.exists(log.room_path()) ? files.read(log.room_path()) : std::string())
     log.room_ = room->size();
   if (!files.exists(path)) return log;
-  Result<std::string> text = files.read(path);
-  if (!text) return failed(text.error());
-  log.text_ = std::make_shared<const std::string>(*std::move(text));
-  Result<ParsedLog> parsed = parse_log(path, kind, *log.text_);
-  if (!parsed) return failed(parsed.error());
-  log.found_ = *std::move(parsed);
+  std::string text = TRY(files.read(path));
+  log.text_ = std::make_shared<const std::string>(std::move(text));
+  log.found_ = TRY(parse_log(path, kind, *log.text_));
   log.bytes_ = log.found_.valid_bytes;
   log.torn_ = log.bytes_ < log.text_->size();
   return log;
@@ -91,10 +87,9 @@ Result<RecordLog> RecordLog::open(Files& files, const std::string& path, const s
 // What is on the disk; from now on it is known whether the last replacement is.
 Result<std::string> RecordLog::settled() {
   // Where the first write came to nothing there is no file yet.
-  Result<std::string> text =
-      bytes_ == 0 && !files_->exists(path_) ? std::string() : files_->read(path_);
-  if (!text) return text;
-  if (*text == doubtful_) bytes_ = doubtful_.size();
+  std::string text =
+      TRY(bytes_ == 0 && !files_->exists(path_) ? std::string() : files_->read(path_));
+  if (text == doubtful_) bytes_ = doubtful_.size();
   doubtful_.clear();
   return text;
 }
@@ -113,18 +108,18 @@ Result<void> RecordLog::keep_room() {
   std::string room(2 * (bytes_ + kLeastRoom), '\0');
   Rng rng(1);
   for (char& byte : room) byte = static_cast<char>(rng.below(256));
-  if (auto kept = files_->write_atomic(room_path(), room); !kept) return kept;
+  TRY(files_->write_atomic(room_path(), room));
   room_ = room.size();
   return {};
 }
 
 Result<void> RecordLog::announce(const std::vector<std::string>& records) {
-  if (auto kept = keep_room(); !kept) return kept;
+  TRY(keep_room());
   return append_once(&Files::append, records);
 }
 
 Result<void> RecordLog::announce_unsynced(const std::vector<std::string>& records) {
-  if (auto kept = keep_room(); !kept) return kept;
+  TRY(keep_room());
   return append_once(&Files::append_unsynced, records);
 }
 
@@ -138,11 +133,9 @@ Result<void> RecordLog::append_by(Append how, const std::vector<std::string>& re
 Result<void> RecordLog::append_once(Append how, const std::vector<std::string>& records) {
   if (records.empty()) return {};
   if (torn_) {
-    const Result<std::string> text = settled();
-    if (!text) return failed(text.error());
-    const std::string_view whole = std::string_view(*text).substr(0, bytes_);
-    if (whole.size() < text->size())
-      if (auto cut = files_->write_atomic(path_, whole); !cut) return cut;
+    const std::string text = TRY(settled());
+    const std::string_view whole = std::string_view(text).substr(0, bytes_);
+    if (whole.size() < text.size()) TRY(files_->write_atomic(path_, whole));
     torn_ = false;
   }
   std::string lines = bytes_ == 0 ? log_header(kind_) : "";
@@ -159,8 +152,7 @@ Result<void> RecordLog::replace(const std::vector<std::string>& records) {
   std::string text = log_header(kind_);
   for (const std::string& record : records) text += log_line(record);
   // Of two replacements in doubt nobody could tell which one is there.
-  if (!doubtful_.empty())
-    if (const auto now = settled(); !now) return failed(now.error());
+  if (!doubtful_.empty()) TRY(settled());
   if (auto written = files_->write_atomic(path_, text); !written) {
     torn_ = true;
     doubtful_ = std::move(text);

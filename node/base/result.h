@@ -1,10 +1,11 @@
 // Result<T>: a value or an Error. Everything the world can cause (bad files, refused drivers,
 // infeasible problems) travels as an Error; our own bugs stop at CHECK (check.h). No exception
-// crosses a module.
+// crosses a module. TRY is how an Error goes on to the caller.
 #pragma once
 
 #include <string>
 #include <tl/expected.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace partita {
@@ -58,4 +59,22 @@ inline tl::unexpected<Error> environment_error(std::string context, std::string 
 }
 inline tl::unexpected<Error> failed(Error error) { return tl::unexpected<Error>(std::move(error)); }
 
+// The value of what TRY found to have one.
+template <class T, class E>
+T value_of(tl::expected<T, E>&& result) {
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
 }  // namespace partita
+
+// The value of a Result; an Error ends the function that asks, which answers the Error:
+//   const std::string text = TRY(files.read(path));
+//   TRY(files.sync(path));
+// It stands alone, begins a variable or is assigned, never inside a larger expression, whose other
+// parts would be left half evaluated. (A statement expression of g++ and clang.)
+#define TRY(...)                                                   \
+  __extension__({                                                  \
+    auto tried = (__VA_ARGS__);                                    \
+    if (!tried) return ::tl::unexpected(std::move(tried).error()); \
+    ::partita::value_of(std::move(tried));                         \
+  })

@@ -16,7 +16,7 @@ class TextProtoReader {
   Result<ProtoField> read() {
     ProtoField all{.name = "", .message = true, .line = 1};
     if (rest_.size() > kMostProtoBytes) return failed(fault("is longer than 1 MiB"));
-    if (auto read = fields(all, '\0', 0); !read) return failed(read.error());
+    TRY(fields(all, '\0', 0));
     return all;
   }
 
@@ -71,9 +71,8 @@ class TextProtoReader {
   Result<void> scalar(ProtoField& field) {
     if (const char c = next(); c == '"' || c == '\'') {
       while (next() == '"' || next() == '\'') {  // texts in a row are one
-        auto part = quoted();
-        if (!part) return failed(part.error());
-        field.value += *part;
+        auto part = TRY(quoted());
+        field.value += part;
       }
       return {};
     }

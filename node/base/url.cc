@@ -53,11 +53,10 @@ Result<Url> parse_url(const std::string& context, std::string_view text) {
 }
 
 Result<Url> parse_url_prefix(const std::string& context, std::string_view text) {
-  Result<Url> url = parse_url(context, text);
-  if (!url) return url;
-  if (url->path.find('?') != std::string::npos)
+  Url url = TRY(parse_url(context, text));
+  if (url.path.find('?') != std::string::npos)
     return bad_input(context, fmt::format("'{}' has a query; paths are to follow it", text));
-  while (url->path.ends_with('/')) url->path.pop_back();
+  while (url.path.ends_with('/')) url.path.pop_back();
   return url;
 }
 

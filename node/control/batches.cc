@@ -39,9 +39,8 @@ Result<std::vector<plan::Task>> Batches::tasks_of(const NodeView& node,
     models.push_back(*model);
   }
   if (models.empty()) return refused_now("this node has no GPU that could be cut for batches");
-  auto problem = forms::parse_tasks("tasks", text, models, gpus);
-  if (!problem) return failed(problem.error());
-  return std::move(problem->tasks);
+  auto problem = TRY(forms::parse_tasks("tasks", text, models, gpus));
+  return std::move(problem.tasks);
 }
 
 Reply Batches::submit(const Ground& ground, const SubmitTasks& request, const std::string& user) {
@@ -65,12 +64,11 @@ Reply Batches::submit(const Ground& ground, const SubmitTasks& request, const st
         fmt::format("batches that are not over may have {} KiB together; hand it in "
                     "when some are",
                     kMostBatchText / 1024));
-  const auto tasks = tasks_of(ground.node, request.text);
-  if (!tasks) return failed(tasks.error());
-  if (tasks->empty()) return bad_input("tasks", "there is no task");
-  if (tasks->size() > kMostBatchTasks)
+  const auto tasks = TRY(tasks_of(ground.node, request.text));
+  if (tasks.empty()) return bad_input("tasks", "there is no task");
+  if (tasks.size() > kMostBatchTasks)
     return bad_input("tasks", fmt::format("a batch has at most {} tasks", kMostBatchTasks));
-  for (const plan::Task& one : *tasks)
+  for (const plan::Task& one : tasks)
     if (one.command.empty())
       return bad_input(
           fmt::format("tasks:{}", one.line),
@@ -79,11 +77,11 @@ Reply Batches::submit(const Ground& ground, const SubmitTasks& request, const st
   batch.received_ms = ground.now_ms;
   const std::string sentence =
       fmt::format("batch {}: {} {} taken; it begins when a GPU is free for batches", batch.number,
-                  tasks->size(), tasks->size() == 1 ? "task is" : "tasks are");
+                  tasks.size(), tasks.size() == 1 ? "task is" : "tasks are");
   report_.record(history::EventKind::desired,
                  {.user = user,
                   .cause = fmt::format("{} handed in batch {}", user, batch.number),
-                  .detail = fmt::format("{} tasks", tasks->size()),
+                  .detail = fmt::format("{} tasks", tasks.size()),
                   .documents = {{"tasks", request.text}}});
   kept_.batch.push_back(std::move(batch));
   return Receipt{0, sentence};
@@ -111,9 +109,8 @@ const std::vector<BatchNames>& Batches::names_of(const NodeView& node, const Bat
 // ---- calling back ----
 
 Reply Batches::cancel(const Ground& ground, const CancelBatch& request, const std::string& user) {
-  const auto batch = unfinished(request.batch);
-  if (!batch) return failed(batch.error());
-  BatchKept* found = *batch;
+  const auto batch = TRY(unfinished(request.batch));
+  BatchKept* found = batch;
   if (found == nullptr)
     return Receipt{0, fmt::format("batch {} is over, nothing of it runs", request.batch)};
   if (!found->cancelled_by.empty())
@@ -143,14 +140,13 @@ Result<BatchKept*> Batches::unfinished(long number) {
 }
 
 Reply Batches::pause(const PauseBatch& request, const std::string& user) {
-  const auto batch = unfinished(request.batch);
-  if (!batch) return failed(batch.error());
-  if (*batch == nullptr || !(*batch)->cancelled_by.empty())
+  const auto batch = TRY(unfinished(request.batch));
+  if (batch == nullptr || !batch->cancelled_by.empty())
     return refused_now(fmt::format("batch {} is over or being stopped", request.batch));
-  if (!(*batch)->paused_by.empty())
+  if (!batch->paused_by.empty())
     return Receipt{
-        0, fmt::format("batch {} is paused already, by {}", request.batch, (*batch)->paused_by)};
-  (*batch)->paused_by = user;
+        0, fmt::format("batch {} is paused already, by {}", request.batch, batch->paused_by)};
+  batch->paused_by = user;
   report_.record(history::EventKind::desired,
                  {.user = user,
                   .cause = fmt::format("{} paused batch {}", user, request.batch),
@@ -160,12 +156,11 @@ Reply Batches::pause(const PauseBatch& request, const std::string& user) {
 }
 
 Reply Batches::resume(const ResumeBatch& request, const std::string& user) {
-  const auto batch = unfinished(request.batch);
-  if (!batch) return failed(batch.error());
-  if (*batch == nullptr) return refused_now(fmt::format("batch {} is over", request.batch));
-  if ((*batch)->paused_by.empty())
+  const auto batch = TRY(unfinished(request.batch));
+  if (batch == nullptr) return refused_now(fmt::format("batch {} is over", request.batch));
+  if (batch->paused_by.empty())
     return Receipt{0, fmt::format("batch {} is not paused", request.batch)};
-  (*batch)->paused_by.clear();
+  batch->paused_by.clear();
   report_.record(history::EventKind::desired,
                  {.user = user,
                   .cause = fmt::format("{} resumed batch {}", user, request.batch),

@@ -60,9 +60,8 @@ Result<void> take_lengths(std::vector<plan::Service>& services, const decide::To
 
 Result<forms::ServicesFile> wanted_services(const std::string& text,
                                             const decide::TokenTraces& known) {
-  auto parsed = forms::parse_services_file("services", text);
-  if (!parsed) return parsed;
-  for (const plan::Service& one : parsed->services) {
+  auto parsed = TRY(forms::parse_services_file("services", text));
+  for (const plan::Service& one : parsed.services) {
     const auto* trace = std::get_if<plan::TraceArrivals>(&one.traffic.arrivals);
     if (trace == nullptr) continue;
     return bad_input(fmt::format("services:{}", trace->line),
@@ -70,8 +69,8 @@ Result<forms::ServicesFile> wanted_services(const std::string& text,
                                  "it is like by 'arrivals', such as {{cv: 2}}",
                                  one.name));
   }
-  if (auto fine = check_survive(*parsed); !fine) return failed(fine.error());
-  if (auto taken = take_lengths(parsed->services, known); !taken) return failed(taken.error());
+  TRY(check_survive(parsed));
+  TRY(take_lengths(parsed.services, known));
   return parsed;
 }
 
@@ -107,9 +106,8 @@ Reply Desired::set_none(const std::string& user) {
 
 Reply Desired::set(const SetServices& request, const std::string& user) {
   if (request.none) return set_none(user);
-  const auto parsed = wanted_services(request.text, world_.token_traces);
-  if (!parsed) return failed(parsed.error());
-  if (auto fine = check_servable(world_, parsed->services); !fine) return failed(fine.error());
+  const auto parsed = TRY(wanted_services(request.text, world_.token_traces));
+  TRY(check_servable(world_, parsed.services));
   kept_.services = request.text;
   kept_.services_by = user;
   load();

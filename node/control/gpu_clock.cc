@@ -38,9 +38,8 @@ Result<GpuClock> GpuClock::make(const plan::ResponseTable& table,
     problem.services.push_back({one.device, one.model, {kAnyRate}, {one.slo_ms}, one.percentile});
     control.given.push_back({one.gpcs, batch});
   }
-  auto controller = power::make_controller(problem, control);
-  if (!controller) return failed(controller.error());
-  return GpuClock(std::move(segments), options.headroom, *std::move(controller));
+  auto controller = TRY(power::make_controller(problem, control));
+  return GpuClock(std::move(segments), options.headroom, std::move(controller));
 }
 
 plan::Setting GpuClock::decide(double at_s, const std::vector<ClockedRate>& rates) {

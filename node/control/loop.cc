@@ -491,9 +491,7 @@ Reply Loop::Work::send(const SetPlan& plan, const std::string& user) {
 
 Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
   const bool sent = is_plan(text);
-  if (!sent)
-    if (const auto parsed = wanted_services(text, world_.token_traces); !parsed)
-      return failed(parsed.error());
+  if (!sent) TRY(wanted_services(text, world_.token_traces));
   if (!node_.known) return failed({ErrorCode::environment, "the node cannot be read now", ""});
   AgentMemory memory = memory_;
   if (!sent) memory.services = text;
@@ -511,14 +509,13 @@ Result<ChangeNow> Loop::Work::preview(const std::string& text) const {
   const auto needs = rates.needs(believed.services);
   const PlanGround ground{now_, memory.mode, believed, node_, memory, needs};
   PlanMemo memo;
-  auto planned = sent ? sent_plan(world_, ground, memo, text)
-                      : Replanner(world_, damping, memo, unheard).plan_all(ground);
-  if (!planned) return failed(planned.error());
-  planned->target.cause = "a preview";
-  planned->target.planned_ms = now_;
-  ChangeNow shown = shown_of(world_, planned->target, ground, memo);
-  if (!planned->target.reduced.empty())
-    shown.explanation.insert(shown.explanation.begin(), planned->target.reduced);
+  auto planned = TRY(sent ? sent_plan(world_, ground, memo, text)
+                          : Replanner(world_, damping, memo, unheard).plan_all(ground));
+  planned.target.cause = "a preview";
+  planned.target.planned_ms = now_;
+  ChangeNow shown = shown_of(world_, planned.target, ground, memo);
+  if (!planned.target.reduced.empty())
+    shown.explanation.insert(shown.explanation.begin(), planned.target.reduced);
   return shown;
 }
 

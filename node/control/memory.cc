@@ -204,11 +204,10 @@ const PlannedFor* Target::rate_of(const std::string& service) const {
 std::string memory_json(const AgentMemory& memory) { return write_form(memory, describe_memory); }
 
 Result<AgentMemory> parse_memory(const std::string& file, std::string_view text) {
-  auto memory = read_form<AgentMemory>(file, text, describe_memory);
-  if (!memory) return memory;
-  const auto services = forms::parse_services_file("services", memory->services);
+  auto memory = TRY(read_form<AgentMemory>(file, text, describe_memory));
+  const auto services = forms::parse_services_file("services", memory.services);
   if (!services) return memory;
-  for (std::optional<Target>* one : {&memory->target, &memory->before, &memory->proposal})
+  for (std::optional<Target>* one : {&memory.target, &memory.before, &memory.proposal})
     if (*one) (*one)->plan = plan::with_terms(std::move((*one)->plan), services->services);
   return memory;
 }

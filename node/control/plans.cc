@@ -232,11 +232,10 @@ Reply Plans::roll_back(const std::string& user, const PlanGround& ground) {
 }
 
 Reply Plans::send(const SetPlan& request, const std::string& user, const PlanGround& ground) {
-  auto planned = sent_plan(world_, ground, memo_, request.text);
-  if (!planned) return failed(planned.error());
+  auto planned = TRY(sent_plan(world_, ground, memo_, request.text));
   const std::string cause = fmt::format("{} sent a plan", user);
   drop(cause);
-  settle_on({*std::move(planned), cause, Why::person}, ground);
+  settle_on({std::move(planned), cause, Why::person}, ground);
   const bool waits = kept_.proposal.has_value();
   const long number = waits ? kept_.proposal->change : kept_.target->change;
   return Receipt{

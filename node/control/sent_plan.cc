@@ -69,29 +69,27 @@ Result<Planned> sent_plan(const World& world, const PlanGround& ground, PlanMemo
                           const std::string& text) {
   const std::vector<plan::Service>& services = ground.desired.services;
   const GpuUse& use = ground.node.use;
-  auto parsed = forms::parse_plan("plan", text);
-  if (!parsed) return failed(parsed.error());
+  auto parsed = TRY(forms::parse_plan("plan", text));
   if (!ground.node.known)
     return failed({ErrorCode::environment, "the node cannot be read now", ""});
   if (services.empty())
     return failed({ErrorCode::infeasible,
                    "no services are wanted: send those first that the plan is for", ""});
-  if (plan::shares_gpus(*parsed))
+  if (plan::shares_gpus(parsed))
     return failed({ErrorCode::infeasible, "an agent makes MIG instances, no shares of GPUs", ""});
   const plan::ServingPlan current = current_plan(use, ground.plans.target, ground.node.assignment);
-  auto placed = on_these_gpus(use, plan::with_terms(*std::move(parsed), services), current);
-  if (!placed) return failed(placed.error());
+  auto placed = TRY(on_these_gpus(use, plan::with_terms(std::move(parsed), services), current));
   const Want want{services, ground.desired.survive, world.settings.priority};
   plan::ServingProblem problem = problem_of(world, use, want, false);
   plan::ServingProblem own = problem;  // as the file has them: what the plan was made from
   own.services = services;
-  own.rule = placed->rule;
-  if (placed->problem_digest == plan::digest(own)) placed->problem_digest.clear();
-  const auto verdict = verify::judge(problem, *placed);
+  own.rule = placed.rule;
+  if (placed.problem_digest == plan::digest(own)) placed.problem_digest.clear();
+  const auto verdict = verify::judge(problem, placed);
   memo.count("person", verdict.has_value());
   if (!verdict) return failed(refused(verdict.error().violations));
   Planned planned;
-  planned.changes = plan::changes_between(current, *placed);
+  planned.changes = plan::changes_between(current, placed);
   planned.target.plan = **verdict;
   planned.target.survive = ground.desired.survive;
   for (const plan::Service& one : services)

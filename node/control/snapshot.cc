@@ -342,18 +342,17 @@ std::string snapshot_json(const Snapshot& snapshot) {
 }
 
 Result<Snapshot> parse_snapshot(const std::string& file, std::string_view text) {
-  auto read = read_form<Written>(file, text, describe_snapshot);
-  if (!read) return failed(read.error());
-  for (ServiceRow& row : read->rows) {
-    if (row.reason && static_cast<std::size_t>(*row.reason) >= read->reasons.size())
+  auto read = TRY(read_form<Written>(file, text, describe_snapshot));
+  for (ServiceRow& row : read.rows) {
+    if (row.reason && static_cast<std::size_t>(*row.reason) >= read.reasons.size())
       return bad_input(file, fmt::format("{} has the reason {}, there are {}", row.name,
-                                         *row.reason, read->reasons.size()));
+                                         *row.reason, read.reasons.size()));
     if (row.reason)
-      row.is.why = own_reason(read->reasons[static_cast<std::size_t>(*row.reason)], row);
-    if (!row.measured) row.is.as_of_ms = read->as_of_ms;
-    read->services.push_back(std::move(row));
+      row.is.why = own_reason(read.reasons[static_cast<std::size_t>(*row.reason)], row);
+    if (!row.measured) row.is.as_of_ms = read.as_of_ms;
+    read.services.push_back(std::move(row));
   }
-  return static_cast<Snapshot&&>(*read);
+  return static_cast<Snapshot&&>(read);
 }
 
 DocumentKind snapshot_kind() {

@@ -17,9 +17,8 @@ Result<std::vector<BatchContestant>> parse_batch_contestants(const std::string& 
                                                              const std::string& text) {
   std::vector<BatchContestant> contestants;
   for (const std::string& name : split(text, ',')) {
-    const Result<planners::batch::Chosen> chosen = choose_scheduler(flag, name);
-    if (!chosen) return failed(chosen.error());
-    contestants.push_back({name, *chosen});
+    const planners::batch::Chosen chosen = TRY(choose_scheduler(flag, name));
+    contestants.push_back({name, chosen});
   }
   return contestants;
 }
@@ -59,14 +58,13 @@ Result<BatchComparison> compare_schedulers(const plan::BatchProblem& problem,
                                            const SearchOptions& search, const Watch& watch) {
   BatchComparison comparison;
   for (const BatchContestant& contestant : contestants) {
-    auto made = make_schedule(contestant.chosen, problem, search, watch);
-    if (!made) return failed(made.error());
-    if (made->plan) {
-      const plan::BatchSchedule& schedule = **made->plan;
+    auto made = TRY(make_schedule(contestant.chosen, problem, search, watch));
+    if (made.plan) {
+      const plan::BatchSchedule& schedule = **made.plan;
       comparison.lower_bound = std::max(comparison.lower_bound, schedule.lower_bound);
       if (contestant.name == "far") comparison.far = schedule.makespan;
     }
-    comparison.standings.push_back({contestant.name, *std::move(made)});
+    comparison.standings.push_back({contestant.name, std::move(made)});
   }
   return comparison;
 }

@@ -32,14 +32,12 @@ Result<std::vector<sim::ClassShare>> parse_shares(const std::string& text) {
     if (pair.size() != 2) {
       return bad_input("--shares", fmt::format("'{}' is not SIZE:SHARE, for instance 2:0.5", part));
     }
-    const Result<double> size = number_in("--shares", pair[0]);
-    if (!size) return failed(size.error());
-    const Result<double> share = number_in("--shares", pair[1]);
-    if (!share) return failed(share.error());
-    if (!(*size >= 1 && *size <= hw::kMaxSlices && *size == static_cast<int>(*size))) {
+    const double size = TRY(number_in("--shares", pair[0]));
+    const double share = TRY(number_in("--shares", pair[1]));
+    if (!(size >= 1 && size <= hw::kMaxSlices && size == static_cast<int>(size))) {
       return bad_input("--shares", fmt::format("'{}' is not a number of slices", pair[0]));
     }
-    shares.push_back({static_cast<int>(*size), *share});
+    shares.push_back({static_cast<int>(size), share});
   }
   return shares;
 }
@@ -50,12 +48,10 @@ Result<sim::BatchRecipe> with_range(sim::BatchRecipe recipe, const std::string& 
   if (ends.size() != 2) {
     return bad_input("--time-range", fmt::format("'{}' is not a range such as 90,100", text));
   }
-  const Result<double> shortest = number_in("--time-range", ends[0]);
-  if (!shortest) return failed(shortest.error());
-  const Result<double> longest = number_in("--time-range", ends[1]);
-  if (!longest) return failed(longest.error());
-  recipe.shortest = {*shortest};
-  recipe.longest = {*longest};
+  const double shortest = TRY(number_in("--time-range", ends[0]));
+  const double longest = TRY(number_in("--time-range", ends[1]));
+  recipe.shortest = {shortest};
+  recipe.longest = {longest};
   return recipe;
 }
 
@@ -76,9 +72,7 @@ Result<sim::BatchRecipe> recipe_of(const BatchWords& words, const hw::GpuModel& 
                                                          : sim::Leftovers::largest_remainder;
   recipe.shuffle = words.order == "shuffled";
   if (!words.shares.empty()) {
-    Result<std::vector<sim::ClassShare>> shares = parse_shares(words.shares);
-    if (!shares) return failed(shares.error());
-    recipe.shares = std::move(*shares);
+    recipe.shares = TRY(parse_shares(words.shares));
   }
   if (!words.time_range.empty()) return with_range(std::move(recipe), words.time_range);
   return recipe;
@@ -114,10 +108,9 @@ void add_wishes(plan::BatchProblem& problem, const BatchWords& words) {
 }  // namespace
 
 Result<plan::BatchProblem> generate_batch(const BatchWords& words, const GpuList& gpus) {
-  const Result<sim::BatchRecipe> recipe = recipe_of(words, gpus.models.front());
-  if (!recipe) return failed(recipe.error());
+  const sim::BatchRecipe recipe = TRY(recipe_of(words, gpus.models.front()));
   Result<plan::BatchProblem> problem =
-      sim::generate_batch(*recipe, gpus.models, gpus.gpus, words.seed);
+      sim::generate_batch(recipe, gpus.models, gpus.gpus, words.seed);
   if (!problem) {
     const Error& error = problem.error();
     return bad_input(error.context == "times" ? "--time-range" : "--" + error.context,

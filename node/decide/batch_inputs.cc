@@ -39,9 +39,8 @@ Result<GpuEntry> parse_entry(const std::string& text) {
 Result<std::vector<GpuEntry>> parse_entries(const GpuNames& names) {
   std::vector<GpuEntry> entries;
   for (const std::string& part : split(names.gpu, ',')) {
-    Result<GpuEntry> entry = parse_entry(part);
-    if (!entry) return failed(entry.error());
-    entries.push_back(std::move(*entry));
+    GpuEntry entry = TRY(parse_entry(part));
+    entries.push_back(std::move(entry));
   }
   if (names.gpus == 1) return entries;
   if (entries.size() > 1 || entries.front().counted) {
@@ -93,15 +92,12 @@ Result<GpuList> gpus_of(plan::BatchSchedule& schedule, const hw::Catalogue& cata
 }  // namespace
 
 Result<GpuList> load_gpus(Files& files, const GpuNames& names) {
-  const Result<std::vector<GpuEntry>> entries = parse_entries(names);
-  if (!entries) return failed(entries.error());
-  const Result<hw::Catalogue> catalogue = load_catalogue(files, names.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  const auto reconfigurer = reconfigurer_of(names.reconfigurer, names.gpus_per_node);
-  if (!reconfigurer) return failed(reconfigurer.error());
-  GpuList list{.models = {}, .gpus = {}, .reconfigurer = *reconfigurer};
-  for (const GpuEntry& entry : *entries) {
-    const Result<const hw::GpuModel*> model = catalogue->get(entry.name);
+  const std::vector<GpuEntry> entries = TRY(parse_entries(names));
+  const hw::Catalogue catalogue = TRY(load_catalogue(files, names.catalogue));
+  const auto reconfigurer = TRY(reconfigurer_of(names.reconfigurer, names.gpus_per_node));
+  GpuList list{.models = {}, .gpus = {}, .reconfigurer = reconfigurer};
+  for (const GpuEntry& entry : entries) {
+    const Result<const hw::GpuModel*> model = catalogue.get(entry.name);
     if (!model) return bad_input("--gpu", model.error().message);
     if (auto added = add_gpus(list, **model, entry.count); !added) return failed(added.error());
   }
@@ -109,32 +105,23 @@ Result<GpuList> load_gpus(Files& files, const GpuNames& names) {
 }
 
 Result<plan::BatchProblem> load_batch(Files& files, const std::string& tasks, const GpuList& gpus) {
-  const Result<std::string> text = read_input(files, "--tasks", tasks);
-  if (!text) return failed(text.error());
-  Result<plan::BatchProblem> problem =
-      forms::parse_tasks(tasks, *text, gpus.models, gpus.gpus);
+  const std::string text = TRY(read_input(files, "--tasks", tasks));
+  Result<plan::BatchProblem> problem = forms::parse_tasks(tasks, text, gpus.models, gpus.gpus);
   if (problem) problem->reconfigurer = gpus.reconfigurer;
   return problem;
 }
 
 Result<JudgedSchedule> load_schedule(Files& files, const ScheduleFiles& inputs) {
-  const Result<std::string> text = read_input(files, "SCHEDULE", inputs.schedule);
-  if (!text) return failed(text.error());
-  Result<plan::BatchSchedule> schedule = forms::parse_schedule(inputs.schedule, *text);
-  if (!schedule) return failed(schedule.error());
-  const Result<hw::Catalogue> catalogue = load_catalogue(files, inputs.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  Result<GpuList> gpus = gpus_of(*schedule, *catalogue, inputs.schedule);
-  if (!gpus) return failed(gpus.error());
+  const std::string text = TRY(read_input(files, "SCHEDULE", inputs.schedule));
+  plan::BatchSchedule schedule = TRY(forms::parse_schedule(inputs.schedule, text));
+  const hw::Catalogue catalogue = TRY(load_catalogue(files, inputs.catalogue));
+  GpuList gpus = TRY(gpus_of(schedule, catalogue, inputs.schedule));
   if (!inputs.reconfigurer.empty()) {
-    const auto asked = reconfigurer_of(inputs.reconfigurer, gpus->reconfigurer.gpus_per_node);
-    if (!asked) return failed(asked.error());
-    gpus->reconfigurer = *asked;
+    gpus.reconfigurer = TRY(reconfigurer_of(inputs.reconfigurer, gpus.reconfigurer.gpus_per_node));
   }
-  Result<plan::BatchProblem> problem = load_batch(files, inputs.tasks, *gpus);
-  if (!problem) return failed(problem.error());
-  auto verdict = verify::judge(*problem, *std::move(schedule));
-  return JudgedSchedule{*std::move(problem), std::move(verdict)};
+  plan::BatchProblem problem = TRY(load_batch(files, inputs.tasks, gpus));
+  auto verdict = verify::judge(problem, std::move(schedule));
+  return JudgedSchedule{std::move(problem), std::move(verdict)};
 }
 
 }  // namespace partita::decide

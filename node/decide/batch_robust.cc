@@ -38,14 +38,13 @@ Result<std::vector<Candidate>> make_candidates(const planners::batch::Chosen& ch
   }
   std::vector<Candidate> candidates;
   for (const auto& [scheduler, how] : wanted) {
-    auto made = make_schedule(scheduler, problem, how, watch);
-    if (!made) return failed(made.error());
-    const auto same = [&](const Candidate& other) { return **other.made.plan == **made->plan; };
-    if (!candidates.empty() && (!made->plan || std::ranges::any_of(candidates, same))) continue;
+    auto made = TRY(make_schedule(scheduler, problem, how, watch));
+    const auto same = [&](const Candidate& other) { return **other.made.plan == **made.plan; };
+    if (!candidates.empty() && (!made.plan || std::ranges::any_of(candidates, same))) continue;
     const std::string& name = scheduler.scheduler->name;
-    candidates.push_back({*std::move(made), name == "far" && scheduler.scheduler != chosen.scheduler
-                                                ? name
-                                                : fmt::format("{} (seed {})", name, how.seed)});
+    candidates.push_back({std::move(made), name == "far" && scheduler.scheduler != chosen.scheduler
+                                               ? name
+                                               : fmt::format("{} (seed {})", name, how.seed)});
     if (!candidates.front().made.plan) break;
   }
   return candidates;
@@ -56,11 +55,10 @@ Result<std::vector<Candidate>> make_candidates(const planners::batch::Chosen& ch
 Result<Robust> make_robust_schedule(const planners::batch::Chosen& chosen,
                                     const plan::BatchProblem& problem, const SearchOptions& search,
                                     double spread, const Watch& watch) {
-  auto candidates = make_candidates(chosen, problem, search, watch);
-  if (!candidates) return failed(candidates.error());
+  auto candidates = TRY(make_candidates(chosen, problem, search, watch));
   std::vector<plan::BatchSchedule> schedules;
   plan::Nanos bound = 0;
-  for (const auto& [made, label] : *candidates) {
+  for (const auto& [made, label] : candidates) {
     if (!made.plan) return Robust{made, {}, {}, {}};
     bound = std::max(bound, (*made.plan)->lower_bound);
     schedules.push_back(**made.plan);
@@ -70,17 +68,15 @@ Result<Robust> make_robust_schedule(const planners::batch::Chosen& chosen,
   robust.options.seed = search.seed;
   robust.options.spread = spread;
   robust.options.runs = runs_for(problem);
-  Result<sim::Robustness> simulated = sim::robustness(problem, schedules, robust.options);
-  if (!simulated) return failed(simulated.error());
+  sim::Robustness simulated = TRY(sim::robustness(problem, schedules, robust.options));
   // The best bound of all of them holds for the chosen one.
-  plan::BatchSchedule best = **(*candidates)[simulated->best].made.plan;
+  plan::BatchSchedule best = **candidates[simulated.best].made.plan;
   best.lower_bound = bound;
-  auto made = make_and_judge(fmt::format("scheduler '{}' made a schedule", chosen.scheduler->name),
-                             problem, std::optional(std::move(best)), {});
-  if (!made) return failed(made.error());
-  robust.made = *std::move(made);
-  robust.report = simulated->reports[simulated->best];
-  robust.candidates = sim::robustness_text(*simulated);
+  robust.made =
+      TRY(make_and_judge(fmt::format("scheduler '{}' made a schedule", chosen.scheduler->name),
+                         problem, std::optional(std::move(best)), {}));
+  robust.report = simulated.reports[simulated.best];
+  robust.candidates = sim::robustness_text(simulated);
   return robust;
 }
 

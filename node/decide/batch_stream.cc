@@ -62,30 +62,27 @@ Result<void> check_order(const Stream& stream) {
 
 Result<Streamed> judged(const Stream& stream, plan::BatchSchedule schedule) {
   const plan::BatchProblem& problem = stream.problem;
-  const auto forest = planners::batch::make_forest(problem);
-  if (!forest) return failed(forest.error());
+  const auto forest = TRY(planners::batch::make_forest(problem));
   schedule.lower_bound =
-      std::min(schedule.makespan, problem.tasks.empty() ? 0 : planners::batch::area_bound(*forest));
+      std::min(schedule.makespan, problem.tasks.empty() ? 0 : planners::batch::area_bound(forest));
   double area = 0;
-  for (int t = 0; t < forest->tasks; ++t)
-    area += static_cast<double>(planners::batch::least_area(*forest, t));
+  for (int t = 0; t < forest.tasks; ++t)
+    area += static_cast<double>(planners::batch::least_area(forest, t));
   const std::string who = fmt::format("scheduler '{}' made a schedule", schedule.scheduler);
-  const auto made = make_and_judge(who, problem, std::optional(std::move(schedule)), {});
-  if (!made) return failed(made.error());
-  return Streamed{*made->plan, stream.submissions.size(), area / forest->columns()};
+  const auto made = TRY(make_and_judge(who, problem, std::optional(std::move(schedule)), {}));
+  return Streamed{*made.plan, stream.submissions.size(), area / forest.columns()};
 }
 
 // As the queue plans while it runs (planners/batch/live.h).
 Result<Streamed> play_online(const Stream& stream, std::uint64_t seed,
                              const std::function<double()>& cpu_ms) {
-  if (auto fine = check_order(stream); !fine) return failed(fine.error());
+  TRY(check_order(stream));
   planners::batch::LiveRunOptions options;
   options.planning.seed = seed;
   const double before = cpu_ms ? cpu_ms() : 0;
-  auto run = planners::batch::run_live(stream.problem, stream.problem, options);
-  if (!run) return failed(run.error());
-  run->schedule.stats.scheduling_ms = cpu_ms ? cpu_ms() - before : 0;
-  return judged(stream, std::move(run->schedule));
+  auto run = TRY(planners::batch::run_live(stream.problem, stream.problem, options));
+  run.schedule.stats.scheduling_ms = cpu_ms ? cpu_ms() - before : 0;
+  return judged(stream, std::move(run.schedule));
 }
 
 }  // namespace

@@ -22,15 +22,13 @@ Result<sim::ServingReport> traffic(const plan::ServingProblem& problem,
 Result<Standing> stand(plan::ServingProblem problem, const Contestant& contestant,
                        const CompareOptions& options, const Watch& watch) {
   problem.rule = contestant.rule;
-  auto made = make_plan(*contestant.planner, problem, {options.node_budget, watch});
-  if (!made) return failed(made.error());
-  Standing standing{contestant, *std::move(made), {}, {}, {}};
+  auto made = TRY(make_plan(*contestant.planner, problem, {options.node_budget, watch}));
+  Standing standing{contestant, std::move(made), {}, {}, {}};
   if (!standing.made.plan) return standing;
   const plan::ServingPlan& plan = **standing.made.plan;
   for (const auto kind : {sim::BatchingKind::paced, sim::BatchingKind::full}) {
-    Result<sim::ServingReport> report = traffic(problem, plan, options, kind);
-    if (!report) return failed(report.error());
-    (kind == sim::BatchingKind::paced ? standing.paced : standing.full) = std::move(*report);
+    sim::ServingReport report = TRY(traffic(problem, plan, options, kind));
+    (kind == sim::BatchingKind::paced ? standing.paced : standing.full) = std::move(report);
   }
   if (contestant.rule.kind == plan::SloRule::Kind::execution) {
     standing.unfillable = unfillable_batches(plan);
@@ -50,13 +48,10 @@ Result<std::vector<Contestant>> parse_contestants(const std::string& flag, const
   std::vector<Contestant> contestants;
   for (const std::string& part : split(text, ',')) {
     const std::size_t at = part.find('@');
-    const Result<const Planner*> planner = find_planner(flag, part.substr(0, at));
-    if (!planner) return failed(planner.error());
-    Contestant contestant{*planner, rule_for(**planner, asked)};
+    const Planner* planner = TRY(find_planner(flag, part.substr(0, at)));
+    Contestant contestant{planner, rule_for(*planner, asked)};
     if (at != std::string::npos) {
-      const Result<plan::SloRule> rule = load_rule(flag, part.substr(at + 1));
-      if (!rule) return failed(rule.error());
-      contestant.rule = *rule;
+      contestant.rule = TRY(load_rule(flag, part.substr(at + 1)));
     }
     contestants.push_back(contestant);
   }
@@ -88,9 +83,8 @@ Result<std::vector<Standing>> compare(const plan::ServingProblem& problem,
                                       const CompareOptions& options, const Watch& watch) {
   std::vector<Standing> standings;
   for (const Contestant& contestant : contestants) {
-    Result<Standing> standing = stand(problem, contestant, options, watch);
-    if (!standing) return failed(standing.error());
-    standings.push_back(std::move(*standing));
+    Standing standing = TRY(stand(problem, contestant, options, watch));
+    standings.push_back(std::move(standing));
   }
   return standings;
 }

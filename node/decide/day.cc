@@ -81,9 +81,8 @@ std::string span_text(const Period& period) {
 // A plan made without regard to what ran before, its GPUs then matched to those that did.
 Result<Made<plan::ServingPlan>> from_scratch(const Period& period, const plan::ServingPlan* before,
                                              const DayOptions& options) {
-  const auto exact = find_planner("--planner", "exact");
-  if (!exact) return failed(exact.error());
-  auto made = make_plan(**exact, period.problem, options.plan);
+  const auto exact = TRY(find_planner("--planner", "exact"));
+  auto made = make_plan(*exact, period.problem, options.plan);
   if (!made || !made->plan || before == nullptr) return made;
   plan::ServingPlan plan = **made->plan;
   plan.gpus = planners::serving::named_as_matched(*before, std::move(plan.gpus));
@@ -94,9 +93,8 @@ Result<Made<plan::ServingPlan>> from_scratch(const Period& period, const plan::S
 // still be one that has nothing to do with it.
 Result<Made<plan::ServingPlan>> next_plan(const Period& period, const plan::ServingPlan& before,
                                           const DayOptions& options) {
-  auto again = make_plan_again(period.problem, before, std::nullopt, options.plan);
-  if (!again) return failed(again.error());
-  if (again->made.plan) return std::move(again->made);
+  auto again = TRY(make_plan_again(period.problem, before, std::nullopt, options.plan));
+  if (again.made.plan) return std::move(again.made);
   return from_scratch(period, &before, options);
 }
 
@@ -104,10 +102,9 @@ Result<Made<plan::ServingPlan>> next_plan(const Period& period, const plan::Serv
 Result<Made<plan::ServingPlan>> plan_for(const Period& period, const plan::ServingPlan* before,
                                          const DayOptions& options) {
   if (options.plan.watch.progress) options.plan.watch.progress(span_text(period));
-  auto made = before == nullptr ? from_scratch(period, nullptr, options)
-                                : next_plan(period, *before, options);
-  if (!made) return made;
-  for (plan::Reason& reason : made->refusals)
+  auto made = TRY(before == nullptr ? from_scratch(period, nullptr, options)
+                                    : next_plan(period, *before, options));
+  for (plan::Reason& reason : made.refusals)
     reason.detail = span_text(period) + (reason.detail.empty() ? "" : ": " + reason.detail);
   return made;
 }
@@ -183,13 +180,12 @@ Result<std::vector<plan::Reason>> fill_in(std::vector<Period>& periods, const Da
   for (int round = 0; round < kMostRounds; ++round) {
     for (std::size_t step = 0; step < count; ++step) {
       Period& period = periods[(first + step) % count];
-      auto made = plan_for(period, before, options);
-      if (!made) return failed(made.error());
-      if (!made->plan) return std::move(made->refusals);
+      auto made = TRY(plan_for(period, before, options));
+      if (!made.plan) return std::move(made.refusals);
       // What follows then is known.
-      if (period.plan && period.plan->gpus == (**made->plan).gpus)
+      if (period.plan && period.plan->gpus == (**made.plan).gpus)
         return std::vector<plan::Reason>{};
-      period.plan = **made->plan;
+      period.plan = **made.plan;
       before = &*period.plan;
     }
     if (count == 1) return std::vector<plan::Reason>{};
@@ -268,10 +264,10 @@ class DaySearch {
 
   Result<MadeDay> run() {
     const std::size_t count = periods_.size();
-    if (auto tried = attempt(Keeps(count, false)); !tried) return failed(tried.error());
+    TRY(attempt(Keeps(count, false)));
     if (count > 1) {
       const auto most_changed = by_changes();
-      if (auto tried = attempt(Keeps(count, true)); !tried) return failed(tried.error());
+      TRY(attempt(Keeps(count, true)));
       const auto tried = count <= kFewPeriods ? attempt_all() : attempt_some(most_changed);
       if (!tried) return failed(tried.error());
     }
@@ -298,7 +294,7 @@ class DaySearch {
       Keeps more = keeps;
       more[order[i]] = true;
       if (std::ranges::count(more, false) < 2) break;
-      if (auto tried = attempt(more); !tried) return tried;
+      TRY(attempt(more));
       if (keeps_ == more) keeps = more;
     }
     return {};
@@ -360,18 +356,16 @@ class DaySearch {
   Result<void> attempt(const Keeps& keeps) {
     std::vector<Period> stays = stays_of(keeps);
     if (stays.size() > 1 || !stays.front().plan) {
-      auto refusals = fill_in(stays, options_, pricing_);
-      if (!refusals) return failed(refusals.error());
-      if (!refusals->empty()) return refuse(*std::move(refusals));
+      auto refusals = TRY(fill_in(stays, options_, pricing_));
+      if (!refusals.empty()) return refuse(std::move(refusals));
     }
     const auto periods = spread_out(stays, keeps);
     if (!periods) return {};
-    auto day = day_of(*periods);
-    if (!day) return failed(day.error());
-    if (auto reasons = lacking(problem_, day->changes); !reasons.empty())
+    auto day = TRY(day_of(*periods));
+    if (auto reasons = lacking(problem_, day.changes); !reasons.empty())
       return refuse(std::move(reasons));
-    if (best_ && day_cost(*day) >= day_cost(*best_) - kSameCost) return {};
-    best_ = *std::move(day);
+    if (best_ && day_cost(day) >= day_cost(*best_) - kSameCost) return {};
+    best_ = std::move(day);
     keeps_ = keeps;
     return {};
   }
@@ -395,11 +389,10 @@ class DaySearch {
       day.gpu_hours += period.plan->objective.gpus * day.periods.back().hours();
       if (pricing_.gpu_hour > 0) state_energy(period, day);
       if (periods.size() == 1) break;
-      const auto change = change_into(before, period);
-      if (!change) return failed(change.error());
-      day.gpu_hours += change_hours * (2 * change->gpus - before.plan->objective.gpus -
+      const auto change = TRY(change_into(before, period));
+      day.gpu_hours += change_hours * (2 * change.gpus - before.plan->objective.gpus -
                                        period.plan->objective.gpus);
-      day.changes.push_back(*change);
+      day.changes.push_back(change);
     }
     return day;
   }
@@ -453,15 +446,13 @@ double day_cost(const plan::DayPlan& day) {
 
 Result<MadeDay> plan_day(const plan::ServingProblem& problem, const DayOptions& options) {
   std::vector<Period> periods = periods_of(problem);
-  if (auto time = check_time(periods, options.change_time); !time) return failed(time.error());
+  TRY(check_time(periods, options.change_time));
   Period peak{periods.front().from, periods.front().from, at_peak(problem)};
-  auto for_peak = plan_for(peak, nullptr, options);
-  if (!for_peak) return failed(for_peak.error());
-  if (!for_peak->plan) return MadeDay{std::nullopt, std::move(for_peak->refusals)};
-  peak.plan = **for_peak->plan;
-  const auto pricing = pricing_of(options, peak);
-  if (!pricing) return failed(pricing.error());
-  return DaySearch(problem, std::move(periods), std::move(peak), options, *pricing).run();
+  auto for_peak = TRY(plan_for(peak, nullptr, options));
+  if (!for_peak.plan) return MadeDay{std::nullopt, std::move(for_peak.refusals)};
+  peak.plan = **for_peak.plan;
+  const auto pricing = TRY(pricing_of(options, peak));
+  return DaySearch(problem, std::move(periods), std::move(peak), options, pricing).run();
 }
 
 }  // namespace partita::decide

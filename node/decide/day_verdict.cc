@@ -23,9 +23,8 @@ class DayJudge {
     if (!violations_.empty()) return DayVerdict{{}, std::move(violations_)};
     std::vector<plan::ServingProblem> problems;
     for (const plan::DayPeriod& period : day_.periods) {
-      auto problem = judge_from(period);
-      if (!problem) return failed(problem.error());
-      problems.push_back(*std::move(problem));
+      auto problem = TRY(judge_from(period));
+      problems.push_back(std::move(problem));
     }
     if (violations_.empty()) check_changes(problems);
     if (violations_.empty()) check_hours();
@@ -68,22 +67,19 @@ class DayJudge {
 
   // The problem of the period, whose plan is judged at its beginning and at all changes of rates.
   Result<plan::ServingProblem> judge_from(const plan::DayPeriod& period) {
-    auto judged = judged_at(period, period.from);
-    if (!judged) return failed(judged.error());
-    add(period.from, judged->verdict);
+    auto judged = TRY(judged_at(period, period.from));
+    add(period.from, judged.verdict);
     Rps all;
-    for (const plan::Service& service : judged->problem.services) all += service.rate;
+    for (const plan::Service& service : judged.problem.services) all += service.rate;
     check(fmt::format("period from {} rate_rps", plan::clock_text(period.from)), period.rate.value,
           all.value);
-    auto minutes = changes_of_rates();
-    if (!minutes) return failed(minutes.error());
-    for (const int minute : *minutes) {
+    auto minutes = TRY(changes_of_rates());
+    for (const int minute : minutes) {
       if (minute == period.from || !within(period, minute)) continue;
-      const auto then = judged_at(period, minute);
-      if (!then) return failed(then.error());
-      add(minute, then->verdict);
+      const auto then = TRY(judged_at(period, minute));
+      add(minute, then.verdict);
     }
-    return std::move(judged->problem);
+    return std::move(judged.problem);
   }
 
   void add(int minute, const verify::Verdict<plan::ServingPlan>& verdict) {
@@ -100,10 +96,9 @@ class DayJudge {
     whole.at.clear();
     whole.gpu = day_.periods.front().plan.gpu_model;
     whole.rule = whole.dispatch = "";
-    const auto problem = load_problem(files_, whole);
-    if (!problem) return failed(problem.error());
+    const auto problem = TRY(load_problem(files_, whole));
     for (const plan::DayPeriod& period : day_.periods) minutes_.insert(period.from);
-    for (const plan::Service& service : problem->services)
+    for (const plan::Service& service : problem.services)
       for (const plan::RateAt& entry : service.traffic.rates) minutes_.insert(entry.minute);
     return minutes_;
   }

@@ -128,21 +128,18 @@ void describe(Form& f, Difference& all) {
 
 Result<Compared> read_side(const std::string& file, std::string_view text,
                            const hw::Catalogue& catalogue) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  const Node* kind = document->root.find("kind");
+  const auto document = TRY(parse_document(file, text));
+  const Node* kind = document.root.find("kind");
   Compared side{.name = file};
   if (kind != nullptr && kind->text != "Services") {
-    auto layout = read_layout(*document, catalogue);
-    if (!layout) return failed(layout.error());
-    if (const auto* plan = std::get_if<plan::ServingPlan>(&*layout)) side.services = plan->services;
-    side.plan = running(*std::move(layout));
+    auto layout = TRY(read_layout(document, catalogue));
+    if (const auto* plan = std::get_if<plan::ServingPlan>(&layout)) side.services = plan->services;
+    side.plan = running(std::move(layout));
     return side;
   }
-  const auto services = forms::parse_services(file, text);
-  if (!services) return failed(services.error());
+  const auto services = TRY(forms::parse_services(file, text));
   side.services.emplace();
-  for (const plan::Service& one : *services) side.services->push_back(plan::row_of(one, {}));
+  for (const plan::Service& one : services) side.services->push_back(plan::row_of(one, {}));
   return side;
 }
 

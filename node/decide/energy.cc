@@ -69,33 +69,27 @@ Result<void> add_assignment(const Document& document, Tenancy& tenancy) {
 Result<Tenancy> load_tenancy(Files& files, const EnergyQuestion& question, Seconds start) {
   Tenancy tenancy;
   if (!question.plan.empty()) {
-    const auto text = read_input(files, "--plan", question.plan);
-    if (!text) return failed(text.error());
-    const auto document = parse_document(question.plan, *text);
-    if (!document) return failed(document.error());
-    const Node* kind = document->root.find("kind");
+    const auto text = TRY(read_input(files, "--plan", question.plan));
+    const auto document = TRY(parse_document(question.plan, text));
+    const Node* kind = document.root.find("kind");
     const std::string word = kind ? kind->text : "";
     if (word == "ServingPlan") {
-      const auto plan = forms::read_plan(*document);
-      if (!plan) return failed(plan.error());
-      add(*plan, tenancy);
+      const auto plan = TRY(forms::read_plan(document));
+      add(plan, tenancy);
     } else if (word == "BatchSchedule") {
-      const auto schedule = forms::parse_schedule(question.plan, *text);
-      if (!schedule) return failed(schedule.error());
-      add(*schedule, question.batch_start.value_or(start), tenancy);
+      const auto schedule = TRY(forms::parse_schedule(question.plan, text));
+      add(schedule, question.batch_start.value_or(start), tenancy);
     } else if (word == "Assignment") {
-      if (auto ok = add_assignment(*document, tenancy); !ok) return failed(ok.error());
+      if (auto ok = add_assignment(document, tenancy); !ok) return failed(ok.error());
     } else {
-      return bad_input(document->at(kind ? *kind : document->root),
+      return bad_input(document.at(kind ? *kind : document.root),
                        "kind must be ServingPlan, BatchSchedule or Assignment");
     }
   }
   if (question.state.empty()) return tenancy;
-  const auto text = read_input(files, "--state", question.state);
-  if (!text) return failed(text.error());
-  const auto state = device::parse_state(question.state, *text);
-  if (!state) return failed(state.error());
-  for (const device::GpuState& gpu : state->state.gpus)
+  const auto text = TRY(read_input(files, "--state", question.state));
+  const auto state = TRY(device::parse_state(question.state, text));
+  for (const device::GpuState& gpu : state.state.gpus)
     for (const device::Instance& instance : gpu.instances)
       tenancy.places[{gpu.uuid, instance.gi_id}] = {instance.profile, instance.start};
   return tenancy;
@@ -133,11 +127,9 @@ Result<std::map<std::string, double>> load_requests(Files& files,
                                                     Seconds from, Seconds to) {
   std::vector<std::map<std::string, double>> read;
   for (const std::string& path : paths) {
-    const auto text = read_input(files, "--requests", path);
-    if (!text) return failed(text.error());
-    auto counts = parse_requests(path, *text, from, to);
-    if (!counts) return failed(counts.error());
-    read.push_back(*std::move(counts));
+    const auto text = TRY(read_input(files, "--requests", path));
+    auto counts = TRY(parse_requests(path, text, from, to));
+    read.push_back(std::move(counts));
   }
   if (read.empty()) return std::map<std::string, double>{};
   if (read.size() == 1) return read[0];
@@ -154,72 +146,60 @@ Result<std::map<std::string, double>> load_requests(Files& files,
 Result<std::map<std::string, double>> parse_requests(const std::string& file, std::string_view text,
                                                      Seconds from, Seconds to) {
   if (auto counts = answered(text); !counts.empty()) return counts;
-  const auto csv = profile::parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  if (auto ok = profile::require_columns(*csv, {"service", "requests"}, {"from_s", "to_s"}); !ok)
-    return failed(ok.error());
+  const auto csv = TRY(profile::parse_csv(file, text));
+  TRY(profile::require_columns(csv, {"service", "requests"}, {"from_s", "to_s"}));
   std::map<std::string, double> counts;
-  for (const profile::CsvRow& row : csv->rows) {
+  for (const profile::CsvRow& row : csv.rows) {
     const auto number = [&](const char* name, double low) {
-      return profile::csv_number(*csv, row, csv->column(name), {low, 1e15});
+      return profile::csv_number(csv, row, csv.column(name), {low, 1e15});
     };
-    const auto count = number("requests", 0);
-    if (!count) return failed(count.error());
+    const auto count = TRY(number("requests", 0));
     double part = 1;
-    if (csv->column("from_s") >= 0 && csv->column("to_s") >= 0) {
-      const auto begin = number("from_s", -1e15), end = number("to_s", -1e15);
-      if (!begin) return failed(begin.error());
+    if (csv.column("from_s") >= 0 && csv.column("to_s") >= 0) {
+      const auto begin = TRY(number("from_s", -1e15), end = number("to_s", -1e15));
       if (!end) return failed(end.error());
-      if (*end <= *begin) return bad_input(csv->at(row), "to_s must be after from_s");
-      part =
-          std::max(0.0, std::min(*end, to.value) - std::max(*begin, from.value)) / (*end - *begin);
+      if (*end <= begin) return bad_input(csv.at(row), "to_s must be after from_s");
+      part = std::max(0.0, std::min(*end, to.value) - std::max(begin, from.value)) / (*end - begin);
     }
-    const std::string& service = row.cells[static_cast<std::size_t>(csv->column("service"))];
+    const std::string& service = row.cells[static_cast<std::size_t>(csv.column("service"))];
     if (const std::string fault = name_fault(service); !fault.empty())
-      return bad_input(csv->at(row), "service: " + fault);
-    counts[service] += *count * part;
+      return bad_input(csv.at(row), "service: " + fault);
+    counts[service] += count * part;
   }
   return counts;
 }
 
 Result<telemetry::Log> load_telemetry(Files& files, const std::string& flag,
                                       const std::string& path) {
-  const auto text = read_input(files, flag, path);
-  if (!text) return failed(text.error());
-  const std::string_view start = std::string_view(*text).substr(0, kSniffed);
-  if (start.find("#Entity") != start.npos) return telemetry::read_dcgm_dmon(*text, path, {});
+  const auto text = TRY(read_input(files, flag, path));
+  const std::string_view start = std::string_view(text).substr(0, kSniffed);
+  if (start.find("#Entity") != start.npos) return telemetry::read_dcgm_dmon(text, path, {});
   if (start.find("DCGM_FI_") != start.npos)
-    return telemetry::read_dcgm_text(*text, path, Seconds{0});
-  return telemetry::read_log(*text, path);
+    return telemetry::read_dcgm_text(text, path, Seconds{0});
+  return telemetry::read_log(text, path);
 }
 
 Result<energy::EnergyModel> load_energy_model(Files& files, const std::string& flag,
                                               const std::string& path) {
-  const auto text = read_input(files, flag, path);
-  if (!text) return failed(text.error());
-  return energy::parse_model(path, *text);
+  const auto text = TRY(read_input(files, flag, path));
+  return energy::parse_model(path, text);
 }
 
 Result<energy::CounterTable> load_counters(Files& files, const CounterNames& names) {
   if (!names.telemetry.empty()) {
-    const auto log = load_telemetry(files, "--telemetry", names.telemetry);
-    if (!log) return failed(log.error());
+    const auto log = TRY(load_telemetry(files, "--telemetry", names.telemetry));
     energy::LedgerOptions options;
     options.facts = board_facts();
-    return energy::counters_of(names.telemetry, *log, telemetry::measure(*log, {}), options,
+    return energy::counters_of(names.telemetry, log, telemetry::measure(log, {}), options,
                                names.window);
   }
   energy::CounterColumns columns{{}, names.measured, names.idle_w, true};
   if (!names.components.empty()) {
-    const auto text = read_input(files, "--components", names.components);
-    if (!text) return failed(text.error());
-    auto components = energy::parse_component_columns(names.components, *text);
-    if (!components) return failed(components.error());
-    columns.components = *std::move(components);
+    const auto text = TRY(read_input(files, "--components", names.components));
+    columns.components = TRY(energy::parse_component_columns(names.components, text));
   }
-  const auto text = read_input(files, "COUNTERS", names.counters);
-  if (!text) return failed(text.error());
-  return energy::parse_counters(names.counters, *text, columns);
+  const auto text = TRY(read_input(files, "COUNTERS", names.counters));
+  return energy::parse_counters(names.counters, text, columns);
 }
 
 Result<energy::FitOptions> fit_options(Files& files, const FitNames& names) {
@@ -231,19 +211,16 @@ Result<energy::FitOptions> fit_options(Files& files, const FitNames& names) {
     options.prior_for_all = *number;
     return options;
   }
-  const auto model = load_energy_model(files, "--prior", names.prior);
-  if (!model) return failed(model.error());
-  options.prior = model->components;
+  const auto model = TRY(load_energy_model(files, "--prior", names.prior));
+  options.prior = model.components;
   return options;
 }
 
 Result<energy::EnergyModel> fit_energy(Files& files, const CounterNames& counters,
                                        const FitNames& names) {
-  const auto table = load_counters(files, counters);
-  if (!table) return failed(table.error());
-  const auto options = fit_options(files, names);
-  if (!options) return failed(options.error());
-  auto model = energy::fit(*table, *options);
+  const auto table = TRY(load_counters(files, counters));
+  const auto options = TRY(fit_options(files, names));
+  auto model = energy::fit(table, options);
   if (model) model->idle_w = counters.idle_w;
   return model;
 }
@@ -251,48 +228,40 @@ Result<energy::EnergyModel> fit_energy(Files& files, const CounterNames& counter
 Result<energy::Validation> validate_energy(Files& files, const CounterNames& counters,
                                            const FitNames& names, const std::string& model) {
   if (model.empty()) {
-    const auto table = load_counters(files, counters);
-    if (!table) return failed(table.error());
-    const auto options = fit_options(files, names);
-    if (!options) return failed(options.error());
-    return energy::leave_one_out(*table, *options, counters.idle_w);
+    const auto table = TRY(load_counters(files, counters));
+    const auto options = TRY(fit_options(files, names));
+    return energy::leave_one_out(table, options, counters.idle_w);
   }
-  const auto known = load_energy_model(files, "--model", model);
-  if (!known) return failed(known.error());
-  const auto text = read_input(files, "COUNTERS", counters.counters);
-  if (!text) return failed(text.error());
-  const auto table = energy::parse_counters(
-      counters.counters, *text, {known->columns, counters.measured, known->idle_w, true});
-  if (!table) return failed(table.error());
-  if (table->components.size() != known->components.size() || table->watts != known->watts)
+  const auto known = TRY(load_energy_model(files, "--model", model));
+  const auto text = TRY(read_input(files, "COUNTERS", counters.counters));
+  const auto table = TRY(energy::parse_counters(
+      counters.counters, text, {known.columns, counters.measured, known.idle_w, true}));
+  if (table.components.size() != known.components.size() || table.watts != known.watts)
     return bad_input(counters.counters, "lacks columns of the model, or measures something else");
-  return energy::validate(*known, *table);
+  return energy::validate(known, table);
 }
 
 Result<energy::Prediction> predict_energy(Files& files, const std::string& model,
                                           const std::string& counters) {
-  const auto known = load_energy_model(files, "MODEL", model);
-  if (!known) return failed(known.error());
-  const auto text = read_input(files, "COUNTERS", counters);
-  if (!text) return failed(text.error());
-  const auto table = energy::parse_counters(counters, *text, {known->columns, "", 0, false});
-  if (!table) return failed(table.error());
+  const auto known = TRY(load_energy_model(files, "MODEL", model));
+  const auto text = TRY(read_input(files, "COUNTERS", counters));
+  const auto table = TRY(energy::parse_counters(counters, text, {known.columns, "", 0, false}));
   std::vector<std::size_t> column;  // a component that the counters lack was not used
-  for (const auto& component : table->components)
-    column.push_back(static_cast<std::size_t>(std::ranges::find(known->columns, component) -
-                                              known->columns.begin()));
+  for (const auto& component : table.components)
+    column.push_back(static_cast<std::size_t>(std::ranges::find(known.columns, component) -
+                                              known.columns.begin()));
   energy::Prediction out;
-  out.watts = known->watts;
-  for (const energy::CounterRow& row : table->rows) {
-    std::vector<double> accesses(known->components.size());
+  out.watts = known.watts;
+  for (const energy::CounterRow& row : table.rows) {
+    std::vector<double> accesses(known.components.size());
     for (std::size_t c = 0; c < column.size(); ++c) accesses[column[c]] = row.accesses[c];
-    const double time = known->watts ? 1 : row.time_s.value_or(0);
-    if (known->idle_w > 0 && !known->watts && !row.time_s)
-      return bad_input(table->at(row), "the model leaves out idle power, so time_s is needed");
-    energy::Prediction::Row one{row.name, energy::predict(*known, accesses) + known->idle_w * time,
-                                energy::prediction_error(*known, accesses)};
-    if (row.measured > 0 && table->watts == known->watts) one.measured = row.measured;
-    const double seconds = known->watts ? row.time_s.value_or(0) : 1;
+    const double time = known.watts ? 1 : row.time_s.value_or(0);
+    if (known.idle_w > 0 && !known.watts && !row.time_s)
+      return bad_input(table.at(row), "the model leaves out idle power, so time_s is needed");
+    energy::Prediction::Row one{row.name, energy::predict(known, accesses) + known.idle_w * time,
+                                energy::prediction_error(known, accesses)};
+    if (row.measured > 0 && table.watts == known.watts) one.measured = row.measured;
+    const double seconds = known.watts ? row.time_s.value_or(0) : 1;
     if (row.instructions && seconds > 0) {
       one.epi_j = energy::energy_per_instruction(one.predicted, seconds, *row.instructions);
       if (one.measured)
@@ -328,9 +297,8 @@ energy::SplitRule rule_for(const EnergyQuestion& question, bool has_model,
 }  // namespace
 
 Result<energy::EnergyReport> attribute_energy(Files& files, const EnergyQuestion& question) {
-  const auto log = load_telemetry(files, "--telemetry", question.telemetry);
-  if (!log) return failed(log.error());
-  return attribute_energy(files, *log, question);
+  const auto log = TRY(load_telemetry(files, "--telemetry", question.telemetry));
+  return attribute_energy(files, log, question);
 }
 
 Result<energy::EnergyReport> attribute_energy(Files& files, const telemetry::Log& log,
@@ -341,32 +309,28 @@ Result<energy::EnergyReport> attribute_energy(Files& files, const telemetry::Log
   options.facts = board_facts();
   if (question.idle_w) options.idle = Watts{*question.idle_w};
   if (!question.model.empty()) {
-    auto model = load_energy_model(files, "--model", question.model);
-    if (!model) return failed(model.error());
-    if (auto ok = energy::check_telemetry_model(question.model, *model); !ok)
-      return failed(ok.error());
-    options.model = *std::move(model);
+    auto model = TRY(load_energy_model(files, "--model", question.model));
+    TRY(energy::check_telemetry_model(question.model, model));
+    options.model = std::move(model);
   } else if (question.rule == energy::SplitRule::model) {
     return bad_input("--rule", "model needs --model");
   }
   const Seconds from = log.front().at, to = log.back().at;
-  const auto tenancy = load_tenancy(files, question, from);
-  if (!tenancy) return failed(tenancy.error());
-  auto requests = load_requests(files, question.requests, from, to);
-  if (!requests) return failed(requests.error());
+  const auto tenancy = TRY(load_tenancy(files, question, from));
+  auto requests = TRY(load_requests(files, question.requests, from, to));
   const std::vector<telemetry::Board> boards = telemetry::measure(log, {question.longest_gap});
   if (std::ranges::all_of(boards, tells_nothing))
     return bad_input(
         question.telemetry,
         "no board tells its power or its energy, so there are no joules to tell apart");
-  energy::TelemetryLedger ledger = energy::ledger_of(log, boards, *tenancy, options);
+  energy::TelemetryLedger ledger = energy::ledger_of(log, boards, tenancy, options);
   energy::ReportOptions wanted;
   wanted.has_model = options.model.has_value();
   wanted.rule = rule_for(question, wanted.has_model, ledger);
   wanted.idle = question.idle;
   wanted.compare = question.compare;
   wanted.owners = question.owners;
-  wanted.requests = *std::move(requests);
+  wanted.requests = std::move(requests);
   wanted.co2_g_per_kwh = question.co2_g_per_kwh;
   wanted.price_per_kwh = question.price_per_kwh;
   return energy::report_of(ledger, boards, from, to, wanted);

@@ -48,9 +48,8 @@ FleetLine read_nodes(Fields fields) {
 }  // namespace
 
 Result<std::vector<FleetLine>> parse_fleet(const std::string& file, std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const Document document = TRY(parse_document(file, text));
+  Fields fields(document);
   fields.only({"api_version", "kind", "gpus", "nodes"});
   std::vector<FleetLine> lines;
   const auto add = [&](const Node& item, FleetLine line) {

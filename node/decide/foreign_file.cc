@@ -15,13 +15,12 @@ namespace {
 
 // The form of a file by the keys at its top.
 Result<std::string> recognised(const std::string& file, std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  if (document->root.find("mig-configs")) return std::string("mig-parted");
-  if (document->root.find("MigState")) return std::string("checkpoint");
+  const Document document = TRY(parse_document(file, text));
+  if (document.root.find("mig-configs")) return std::string("mig-parted");
+  if (document.root.find("MigState")) return std::string("checkpoint");
   for (const char* key : {"sharing", "flags", "resources"})
-    if (document->root.find(key)) return std::string("device-plugin");
-  return bad_input(document->at(document->root),
+    if (document.root.find(key)) return std::string("device-plugin");
+  return bad_input(document.at(document.root),
                    "neither mig-parted's YAML or checkpoint nor a device plugin's configuration; "
                    "say which with --from");
 }
@@ -32,11 +31,9 @@ Result<std::vector<interop::Board>> load_boards(Files& files, const ForeignFile&
   if (!source.node.empty()) {
     if (!source.gpu.empty() || source.gpus > 0)
       return bad_input("--node", "describes the GPUs, so do not give --gpu or --gpus");
-    const Result<std::string> text = read_input(files, "--node", source.node);
-    if (!text) return failed(text.error());
-    const auto state = device::parse_state(source.node, *text, catalogue);
-    if (!state) return failed(state.error());
-    return interop::boards_of(state->state, catalogue);
+    const std::string text = TRY(read_input(files, "--node", source.node));
+    const auto state = TRY(device::parse_state(source.node, text, catalogue));
+    return interop::boards_of(state.state, catalogue);
   }
   if (source.gpu.empty())
     return bad_input("",
@@ -48,12 +45,10 @@ Result<std::vector<interop::Board>> load_boards(Files& files, const ForeignFile&
 
 Result<interop::Geometry> read_mig_parted(Files& files, const ForeignFile& source,
                                           const std::string& text, const hw::Catalogue& catalogue) {
-  const auto parsed = interop::parse_mig_parted(source.file, text);
-  if (!parsed) return failed(parsed.error());
-  const auto label = interop::chosen_label(*parsed, source.label);
-  if (!label) return failed(label.error());
+  const auto parsed = TRY(interop::parse_mig_parted(source.file, text));
+  const auto label = TRY(interop::chosen_label(parsed, source.label));
   int needed = 0;
-  for (const interop::MigPartedEntry& entry : (*label)->entries) {
+  for (const interop::MigPartedEntry& entry : label->entries) {
     if (entry.all && source.gpus == 0 && source.node.empty())
       return bad_input("", fmt::format("--gpus or --node is required: {}:{} is about all GPUs",
                                        source.file, entry.devices_line));
@@ -62,39 +57,33 @@ Result<interop::Geometry> read_mig_parted(Files& files, const ForeignFile& sourc
   if (needed > kMaxForeignGpus && source.node.empty() && source.gpus == 0)
     return bad_input("--gpus", fmt::format("{} names GPU {}; without --gpus at most {} are assumed",
                                            source.file, needed - 1, kMaxForeignGpus));
-  const auto boards = load_boards(files, source, catalogue, needed);
-  if (!boards) return failed(boards.error());
-  return interop::geometry_of(*parsed, **label, *boards);
+  const auto boards = TRY(load_boards(files, source, catalogue, needed));
+  return interop::geometry_of(parsed, *label, boards);
 }
 
 Result<interop::Geometry> read_checkpoint(Files& files, const ForeignFile& source,
                                           const std::string& text, const hw::Catalogue& catalogue) {
   if (!source.label.empty()) return bad_input("--label", "a checkpoint has no labels");
-  const auto boards = load_boards(files, source, catalogue, kMaxForeignGpus);
-  if (!boards) return failed(boards.error());
-  return interop::parse_checkpoint(source.file, text, *boards);
+  const auto boards = TRY(load_boards(files, source, catalogue, kMaxForeignGpus));
+  return interop::parse_checkpoint(source.file, text, boards);
 }
 
 }  // namespace
 
 Result<Foreign> read_foreign(Files& files, const ForeignFile& source,
                              const hw::Catalogue& catalogue) {
-  const Result<std::string> text = read_input(files, "FILE", source.file);
-  if (!text) return failed(text.error());
-  const Result<std::string> form =
-      source.from.empty() ? recognised(source.file, *text) : Result<std::string>(source.from);
-  if (!form) return failed(form.error());
-  if (*form == "device-plugin") {
-    auto config = interop::parse_plugin_config(source.file, *text);
-    if (!config) return failed(config.error());
-    return *std::move(config);
+  const std::string text = TRY(read_input(files, "FILE", source.file));
+  const std::string form =
+      TRY(source.from.empty() ? recognised(source.file, text) : Result<std::string>(source.from));
+  if (form == "device-plugin") {
+    auto config = TRY(interop::parse_plugin_config(source.file, text));
+    return config;
   }
-  auto geometry = *form == "mig-parted" ? read_mig_parted(files, source, *text, catalogue)
-                                        : read_checkpoint(files, source, *text, catalogue);
-  if (!geometry) return failed(geometry.error());
-  if (geometry->gpus.empty())
+  auto geometry = TRY(form == "mig-parted" ? read_mig_parted(files, source, text, catalogue)
+                                           : read_checkpoint(files, source, text, catalogue));
+  if (geometry.gpus.empty())
     return bad_input(source.file, "it says nothing about the GPUs of this node");
-  return *std::move(geometry);
+  return geometry;
 }
 
 }  // namespace partita::decide

@@ -35,12 +35,8 @@ class CostReader {
     if (cost.gpu.empty()) return refuse(row, "gpu is empty");
     if (cost.source.empty())
       return refuse(row, "source is empty: where the figures come from, in a few words");
-    const auto price = number(row, "price_per_hour", {kLeastPrice, kMostPrice});
-    if (!price) return failed(price.error());
-    cost.price = *price;
-    const auto power = read_power(row);
-    if (!power) return failed(power.error());
-    cost.power = *power;
+    cost.price = TRY(number(row, "price_per_hour", {kLeastPrice, kMostPrice}));
+    cost.power = TRY(read_power(row));
     return cost;
   }
 
@@ -56,25 +52,21 @@ class CostReader {
   Result<std::optional<double>> number(const profile::CsvRow& row, const char* column,
                                        profile::NumberRange range) const {
     if (cell(row, column).empty()) return std::optional<double>{};
-    const auto value = profile::csv_number(csv_, row, csv_.column(column), range);
-    if (!value) return failed(value.error());
-    return std::optional(*value);
+    const auto value = TRY(profile::csv_number(csv_, row, csv_.column(column), range));
+    return std::optional(value);
   }
 
   Result<std::optional<plan::GpuPower>> read_power(const profile::CsvRow& row) const {
-    const auto idle = number(row, "idle_w", {kLeastWatts, kMostBoardWatts});
-    if (!idle) return failed(idle.error());
-    const auto busy = number(row, "busy_w", {kLeastWatts, kMostBoardWatts});
-    if (!busy) return failed(busy.error());
-    const auto off = number(row, "off_w", {0, kMostBoardWatts});
-    if (!off) return failed(off.error());
-    if (!*idle && !*busy && !*off) return std::optional<plan::GpuPower>{};
-    if (!*idle || !*busy) return refuse(row, "idle_w and busy_w are given both, or neither");
-    if (**busy <= **idle)
-      return refuse(row, fmt::format("busy_w is {:g}, no more than idle_w, {:g}", **busy, **idle));
-    if (off->value_or(0) > **idle)
-      return refuse(row, fmt::format("off_w is {:g}, more than idle_w, {:g}", **off, **idle));
-    return std::optional(plan::GpuPower{Watts{**idle}, Watts{**busy}, Watts{off->value_or(0)}});
+    const auto idle = TRY(number(row, "idle_w", {kLeastWatts, kMostBoardWatts}));
+    const auto busy = TRY(number(row, "busy_w", {kLeastWatts, kMostBoardWatts}));
+    const auto off = TRY(number(row, "off_w", {0, kMostBoardWatts}));
+    if (!idle && !busy && !off) return std::optional<plan::GpuPower>{};
+    if (!idle || !busy) return refuse(row, "idle_w and busy_w are given both, or neither");
+    if (*busy <= *idle)
+      return refuse(row, fmt::format("busy_w is {:g}, no more than idle_w, {:g}", *busy, *idle));
+    if (off.value_or(0) > *idle)
+      return refuse(row, fmt::format("off_w is {:g}, more than idle_w, {:g}", *off, *idle));
+    return std::optional(plan::GpuPower{Watts{*idle}, Watts{*busy}, Watts{off.value_or(0)}});
   }
 
   const profile::Csv& csv_;
@@ -96,14 +88,12 @@ const GpuCost* first_that(const std::vector<GpuCost>& own, const std::string& gp
 Result<std::vector<GpuCost>> load_costs(Files& files, const std::string& file,
                                         const plan::ServingProblem& problem) {
   if (file.empty()) return std::vector<GpuCost>{};
-  const Result<std::string> text = read_input(files, "--gpu-costs", file);
-  if (!text) return failed(text.error());
-  auto costs = parse_gpu_costs(file, *text);
-  if (!costs) return costs;
+  const std::string text = TRY(read_input(files, "--gpu-costs", file));
+  auto costs = TRY(parse_gpu_costs(file, text));
   std::vector<std::string> known;
   for (const plan::FleetEntry& entry : problem.fleet) known.push_back(entry.gpu.name);
   for (const GpuCost& cost : builtin_gpu_costs()) known.push_back(cost.gpu);
-  for (const GpuCost& cost : *costs)
+  for (const GpuCost& cost : costs)
     if (std::ranges::find(known, cost.gpu) == known.end())
       if (const std::string meant = did_you_mean(cost.gpu, known); !meant.empty())
         return bad_input(fmt::format("{}:{}", file, cost.line),
@@ -134,11 +124,8 @@ Result<void> set_power(Files& files, const ObjectiveFiles& named, const std::vec
     if (problem.fleet.size() > 1)
       return bad_input("--power-table",
                        "a table is of one GPU model; give the watts of a fleet with --gpu-costs");
-    const Result<std::string> text = read_input(files, "--power-table", named.power_table);
-    if (!text) return failed(text.error());
-    auto power = power_of_table(named.power_table, *text, problem);
-    if (!power) return failed(power.error());
-    problem.fleet[0].power = *std::move(power);
+    const std::string text = TRY(read_input(files, "--power-table", named.power_table));
+    problem.fleet[0].power = TRY(power_of_table(named.power_table, text, problem));
     if (const GpuCost* cost = find(own, problem.fleet[0].gpu.name); cost && cost->power)
       problem.fleet[0].power->off = cost->power->off;
     return {};
@@ -192,22 +179,20 @@ double busy_on(const plan::ModelResponse& model, Mhz clock, double units) {
 }  // namespace
 
 Result<std::vector<GpuCost>> parse_gpu_costs(const std::string& file, std::string_view text) {
-  const Result<profile::Csv> csv = profile::parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  if (auto columns = profile::require_columns(*csv, {"gpu", "source"},
+  const profile::Csv csv = TRY(profile::parse_csv(file, text));
+  if (auto columns = profile::require_columns(csv, {"gpu", "source"},
                                               {"idle_w", "busy_w", "off_w", "price_per_hour"});
       !columns)
     return failed(columns.error());
-  if (csv->rows.size() > kMostCostRows)
+  if (csv.rows.size() > kMostCostRows)
     return bad_input(file, fmt::format("more than {} rows", kMostCostRows));
   std::vector<GpuCost> costs;
-  for (const profile::CsvRow& row : csv->rows) {
-    auto cost = CostReader(*csv).read(row);
-    if (!cost) return failed(cost.error());
-    if (const GpuCost* same = find(costs, cost->gpu))
-      return bad_input(csv->at(row),
-                       fmt::format("gpu '{}' is already in line {}", cost->gpu, same->line));
-    costs.push_back(*std::move(cost));
+  for (const profile::CsvRow& row : csv.rows) {
+    auto cost = TRY(CostReader(csv).read(row));
+    if (const GpuCost* same = find(costs, cost.gpu))
+      return bad_input(csv.at(row),
+                       fmt::format("gpu '{}' is already in line {}", cost.gpu, same->line));
+    costs.push_back(std::move(cost));
   }
   return costs;
 }
@@ -227,11 +212,10 @@ Result<plan::GpuPower> power_of_table(const std::string& file, std::string_view 
   if (!gpu.total_sms)
     return bad_input("--power-table",
                      fmt::format("it is not known how many SMs a {} has", gpu.name));
-  const auto table = forms::parse_power_table(file, text, {gpu.name, {*gpu.total_sms}});
-  if (!table) return failed(table.error());
-  const plan::ClockIdle& top = table->clocks.back();
+  const auto table = TRY(forms::parse_power_table(file, text, {gpu.name, {*gpu.total_sms}}));
+  const plan::ClockIdle& top = table.clocks.back();
   plan::GpuPower power{top.active_idle, top.active_idle, Watts{0}};
-  for (const plan::ModelResponse& model : table->models) {
+  for (const plan::ModelResponse& model : table.models) {
     std::map<int, Watts>& sizes = power.measured[model.model];
     plan::ModelResponse above = model;
     for (plan::PowerPoint& point : above.points) point.power -= top.active_idle;
@@ -251,13 +235,11 @@ Result<plan::Tariff> load_tariff(Files& files, const TariffFiles& named) {
   if (named.prices.empty() && named.carbon_price > 0)
     return bad_input("--carbon-price", "needs grams by the hour: --prices");
   if (named.prices.empty()) return plan::Tariff{};
-  const Result<std::string> text = read_input(files, "--prices", named.prices);
-  if (!text) return failed(text.error());
-  auto tariff = forms::parse_tariff(named.prices, *text);
-  if (!tariff) return tariff;
-  if (named.carbon_price > 0 && !tariff->hours.front().co2_g)
+  const std::string text = TRY(read_input(files, "--prices", named.prices));
+  auto tariff = TRY(forms::parse_tariff(named.prices, text));
+  if (named.carbon_price > 0 && !tariff.hours.front().co2_g)
     return bad_input("--carbon-price", named.prices + " has no column co2_g_per_kwh");
-  tariff->carbon_price = named.carbon_price;
+  tariff.carbon_price = named.carbon_price;
   return tariff;
 }
 
@@ -269,10 +251,8 @@ Result<void> set_objective(Files& files, const ObjectiveFiles& named,
   if (!watts && named.objective != "cost" && !named.costs.empty())
     return bad_input("--gpu-costs", "is looked at with --objective energy or cost, or --prices");
   if (named.objective.empty() && !watts) return {};
-  const auto own = load_costs(files, named.costs, problem);
-  if (!own) return failed(own.error());
-  if (named.watts)
-    if (auto set = set_power(files, named, *own, sources, problem); !set) return set;
+  const auto own = TRY(load_costs(files, named.costs, problem));
+  if (named.watts) TRY(set_power(files, named, own, sources, problem));
   if (named.objective.empty()) return {};
   if (named.objective == "gpus") {
     if (problem.fleet.size() > 1) problem.goal = plan::Goal::gpus;
@@ -281,11 +261,11 @@ Result<void> set_objective(Files& files, const ObjectiveFiles& named,
   }
   if (named.objective == "cost") {
     problem.goal = plan::Goal::cost;
-    return set_prices(*own, sources, problem);
+    return set_prices(own, sources, problem);
   }
   problem.goal = plan::Goal::energy;
-  if (auto known = check_energy(problem); !known) return known;
-  return set_power(files, named, *own, sources, problem);
+  TRY(check_energy(problem));
+  return set_power(files, named, own, sources, problem);
 }
 
 }  // namespace partita::decide

@@ -17,9 +17,8 @@ namespace partita::decide {
 using plan::GraphTask;
 
 Result<plan::GraphProblem> load_graph(Files& files, const std::string& path) {
-  const Result<std::string> text = read_input(files, "FILE", path);
-  if (!text) return failed(text.error());
-  return forms::parse_graph(path, *text, mask_policy_words());
+  const std::string text = TRY(read_input(files, "FILE", path));
+  return forms::parse_graph(path, text, mask_policy_words());
 }
 
 Result<void> check_copies(const std::string& file, const plan::GraphProblem& problem) {

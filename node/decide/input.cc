@@ -15,11 +15,9 @@ Result<hw::Catalogue> load_catalogue(Files& files, const std::string& directory)
   for (const std::string& name : *names) {
     if (!name.ends_with(".json")) continue;
     const std::string path = directory + "/" + name;
-    const Result<std::string> text = read_input(files, "--catalogue", path);
-    if (!text) return failed(text.error());
-    Result<hw::GpuModel> gpu = hw::parse_gpu_model(path, *text);
-    if (!gpu) return failed(gpu.error());
-    catalogue.gpus.push_back(std::move(*gpu));
+    const std::string text = TRY(read_input(files, "--catalogue", path));
+    hw::GpuModel gpu = TRY(hw::parse_gpu_model(path, text));
+    catalogue.gpus.push_back(std::move(gpu));
   }
   if (catalogue.gpus.empty()) return bad_input(where, "there is no .json file in it");
   std::sort(catalogue.gpus.begin(), catalogue.gpus.end(),

@@ -299,10 +299,9 @@ Result<Made<plan::ServingPlan>> make_plan_keeping(const plan::ServingProblem& pr
       return Made<plan::ServingPlan>{
           {}, {{plan::kNotFound, "gpu", 0, 0, "nothing fits beside what runs"}}};
     std::erase_if(taken, [&](const LentPlace& one) { return full.contains(one.gpu); });
-    auto beside = missing_beside(rest, keeping.others(full), taken, options);
-    if (!beside) return failed(beside.error());
-    if (!beside->made.plan) return std::move(beside->made);
-    made = **beside->made.plan;
+    auto beside = TRY(missing_beside(rest, keeping.others(full), taken, options));
+    if (!beside.made.plan) return std::move(beside.made);
+    made = **beside.made.plan;
   }
   auto verdict = verify::judge(problem, options.judges_pools, keeping.together(std::move(made)));
   if (!verdict) return Made<plan::ServingPlan>{{}, std::move(verdict.error().violations)};

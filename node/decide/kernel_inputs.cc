@@ -24,11 +24,9 @@ Result<profile::ModelKernels> load_reef(Files& files, const std::string& stem,
                                  "give {0}.csv with kernel,units,time_us measured on {1}, "
                                  "on all {2} {3}s and the numbers to plan with",
                                  stem, topology.name, topology.units(), topology.unit_name));
-  const Result<std::string> sequence = read_input(files, "--profiles", stem + ".json");
-  if (!sequence) return failed(sequence.error());
-  const Result<std::string> table = read_input(files, "--profiles", stem + ".profile.json");
-  if (!table) return failed(table.error());
-  return profile::parse_reef({stem + ".json", *sequence, stem + ".profile.json", *table}, name,
+  const std::string sequence = TRY(read_input(files, "--profiles", stem + ".json"));
+  const std::string table = TRY(read_input(files, "--profiles", stem + ".profile.json"));
+  return profile::parse_reef({stem + ".json", sequence, stem + ".profile.json", table}, name,
                              topology.units());
 }
 
@@ -36,9 +34,8 @@ Result<profile::ModelKernels> load_model(Files& files, const std::string& direct
                                          const std::string& name, const hw::Topology& topology) {
   const std::string stem = directory + "/" + name;
   if (files.exists(stem + ".csv")) {
-    const Result<std::string> text = read_input(files, "--profiles", stem + ".csv");
-    if (!text) return failed(text.error());
-    return profile::parse_kernel_csv(stem + ".csv", *text, topology.units());
+    const std::string text = TRY(read_input(files, "--profiles", stem + ".csv"));
+    return profile::parse_kernel_csv(stem + ".csv", text, topology.units());
   }
   if (!files.exists(stem + ".profile.json"))
     return bad_input("--workers", fmt::format("no kernels of '{}': neither {}.csv nor "
@@ -127,11 +124,10 @@ Result<std::vector<int>> load_configs(const std::string& text, const hw::Topolog
                                       int atom) {
   const std::vector<int> sizes = hw::mask_sizes(topology, atom);
   if (text.empty()) return quarters(topology, sizes);
-  const auto configs = parse_counts("--configs", text, topology.units());
-  if (!configs) return failed(configs.error());
-  if (configs->size() > plan::kMaxOptions)
+  const auto configs = TRY(parse_counts("--configs", text, topology.units()));
+  if (configs.size() > plan::kMaxOptions)
     return bad_input("--configs", fmt::format("more than {} numbers", plan::kMaxOptions));
-  for (const int units : *configs) {
+  for (const int units : configs) {
     const auto next = std::ranges::lower_bound(sizes, units);
     if (*next == units) continue;
     if (units < topology.dies)
@@ -145,7 +141,7 @@ Result<std::vector<int>> load_configs(const std::string& text, const hw::Topolog
                     topology.unit_name, topology.name, atom,
                     next == sizes.begin() ? "" : fmt::format("{} or ", *std::prev(next)), *next));
   }
-  return *configs;
+  return configs;
 }
 
 Result<std::vector<profile::ModelKernels>> load_kernels(Files& files, const KernelNames& names,
@@ -162,16 +158,15 @@ Result<std::vector<profile::ModelKernels>> load_kernels(Files& files, const Kern
     if (models.size() == plan::kMaxWorkers)
       return bad_input("--workers", fmt::format("more than {} workers", plan::kMaxWorkers));
     std::vector<std::size_t>& same = seen[name];
-    Result<profile::ModelKernels> model =
-        same.empty() ? load_model(files, names.profiles, name, topology) : models[same.front()];
-    if (!model) return failed(model.error());
-    times += model->kernels.size() * static_cast<std::size_t>(model->units);
+    profile::ModelKernels model = TRY(
+        same.empty() ? load_model(files, names.profiles, name, topology) : models[same.front()]);
+    times += model.kernels.size() * static_cast<std::size_t>(model.units);
     if (times > kMaxTimes)
       return bad_input("--workers",
                        fmt::format("more than {} times of kernels on units in all", kMaxTimes));
     same.push_back(models.size());
-    model->model = same.size() == 1 ? name : fmt::format("{}#{}", name, same.size());
-    models.push_back(*std::move(model));
+    model.model = same.size() == 1 ? name : fmt::format("{}#{}", name, same.size());
+    models.push_back(std::move(model));
   }
   return models;
 }
@@ -204,16 +199,14 @@ Result<planners::mask::Busy> load_busy(Files& files, const std::string& path,
                                        const hw::Topology& topology) {
   const int units = topology.units();
   if (path.empty()) return planners::mask::Busy(static_cast<std::size_t>(units));
-  const Result<Document> document = read_document(files, "--busy", path);
-  if (!document) return failed(document.error());
-  const Node* found = document->root.find("busy");
-  const Node& list = found != nullptr ? *found : document->root;
+  const Document document = TRY(read_document(files, "--busy", path));
+  const Node* found = document.root.find("busy");
+  const Node& list = found != nullptr ? *found : document.root;
   planners::mask::Busy busy;
-  const auto added = add_counts(*document, list, busy);
-  if (!added) return failed(added.error());
+  TRY(add_counts(document, list, busy));
   if (static_cast<int>(busy.size()) == units) return busy;
-  return bad_input(document->at(list), fmt::format("{} numbers; {} has {} {}s", busy.size(),
-                                                   topology.name, units, topology.unit_name));
+  return bad_input(document.at(list), fmt::format("{} numbers; {} has {} {}s", busy.size(),
+                                                  topology.name, units, topology.unit_name));
 }
 
 }  // namespace partita::decide

@@ -57,10 +57,9 @@ Result<plan::Judged<plan::PlannedKernels>> plan_kernels(const plan::KernelProble
   plan::PlannedKernels planned{planners::mask::plan_jointly(problem).plan, {}};
   planned.lanes =
       planners::mask::plan_lanes(topology, atom, units_of_kernels(problem, planned.plan));
-  auto made = make_and_judge("the planner of kernels made a plan", problem,
-                             std::optional(std::move(planned)), {}, topology);
-  if (!made) return failed(made.error());
-  return *std::move(made->plan);
+  auto made = TRY(make_and_judge("the planner of kernels made a plan", problem,
+                                 std::optional(std::move(planned)), {}, topology));
+  return *std::move(made.plan);
 }
 
 std::vector<plan::Reason> violations_of(const forms::KernelClaim& claim) {

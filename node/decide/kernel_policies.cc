@@ -77,12 +77,10 @@ Units critical_units(const PolicyInputs& inputs) {
 
 Result<Units> planned_units(const PolicyInputs& inputs, std::optional<int> switches) {
   if (!inputs.plan_units.empty() && !switches) return inputs.plan_units;
-  const auto problem = kernel_problem(inputs.topology, inputs.workers, inputs.configs,
-                                      switches.value_or(inputs.switches));
-  if (!problem) return failed(problem.error());
-  const auto planned = plan_kernels(*problem, inputs.topology, inputs.atom);
-  if (!planned) return failed(planned.error());
-  return units_of_kernels(*problem, (*planned)->plan);
+  const auto problem = TRY(kernel_problem(inputs.topology, inputs.workers, inputs.configs,
+                                          switches.value_or(inputs.switches)));
+  const auto planned = TRY(plan_kernels(problem, inputs.topology, inputs.atom));
+  return units_of_kernels(problem, planned->plan);
 }
 
 // On the lanes of the plan.
@@ -148,9 +146,8 @@ Result<sim::MaskPolicy> kernel_policy(const std::string& name, const PolicyInput
   if (name == "isolated") return live(inputs, least_units(inputs), Policy::balanced, 0);
   if (name == "critical") return live(inputs, critical_units(inputs), Policy::conserved, all);
   CHECK(name == "eclip" || switches_of(name));
-  auto units = planned_units(inputs, switches_of(name));
-  if (!units) return failed(units.error());
-  return preallocated(inputs, *std::move(units));
+  auto units = TRY(planned_units(inputs, switches_of(name)));
+  return preallocated(inputs, std::move(units));
 }
 
 }  // namespace partita::decide

@@ -38,13 +38,11 @@ Result<std::vector<sim::ColocationReport>> run_alone(const PolicyInputs& inputs,
   for (const profile::ModelKernels& worker : inputs.workers) {
     const std::vector<profile::ModelKernels> one{worker};
     const PolicyInputs only{inputs.topology, one, 1, {}, inputs.tolerance, {}, {}, 0};
-    const auto policy = kernel_policy("mps", only);
-    if (!policy) return failed(policy.error());
-    auto report = sim::simulate_colocation(inputs.topology, one, *policy, options);
-    if (!report) return failed(report.error());
-    if (report->rps == 0)
+    const auto policy = TRY(kernel_policy("mps", only));
+    auto report = TRY(sim::simulate_colocation(inputs.topology, one, policy, options));
+    if (report.rps == 0)
       return bad_input("--duration", fmt::format("no request of {} ends in it", worker.model));
-    alone.push_back(*std::move(report));
+    alone.push_back(std::move(report));
   }
   return alone;
 }
@@ -101,22 +99,18 @@ Result<std::vector<std::string>> parse_policies(const std::string& flag, const s
 Result<std::vector<PolicyOutcome>> compare_policies(const PolicyInputs& inputs,
                                                     const std::vector<std::string>& policies,
                                                     const sim::ColocationOptions& options) {
-  const auto alone = run_alone(inputs, options);
-  if (!alone) return failed(alone.error());
+  const auto alone = TRY(run_alone(inputs, options));
   std::vector<PolicyOutcome> outcomes;
   for (const std::string& policy : policies) {
-    const auto masks = kernel_policy(policy, inputs);
-    if (!masks) return failed(masks.error());
-    auto report = sim::simulate_colocation(inputs.topology, inputs.workers, *masks, options);
-    if (!report) return failed(report.error());
-    PolicyOutcome outcome{policy, *std::move(report), 0, 0, 0};
+    const auto masks = TRY(kernel_policy(policy, inputs));
+    auto report = TRY(sim::simulate_colocation(inputs.topology, inputs.workers, masks, options));
+    PolicyOutcome outcome{policy, std::move(report), 0, 0, 0};
     double alone_j = 0;  // what the same requests would have taken one model at a time
-    for (std::size_t w = 0; w < alone->size(); ++w) {
+    for (std::size_t w = 0; w < alone.size(); ++w) {
       const sim::WorkerReport& worker = outcome.report.workers[w];
-      outcome.normalised += worker.rps / (*alone)[w].rps;
-      outcome.p95_ratio =
-          std::max(outcome.p95_ratio, worker.p95_ms / (*alone)[w].workers[0].p95_ms);
-      alone_j += static_cast<double>(worker.requests) * (*alone)[w].joules_each;
+      outcome.normalised += worker.rps / alone[w].rps;
+      outcome.p95_ratio = std::max(outcome.p95_ratio, worker.p95_ms / alone[w].workers[0].p95_ms);
+      alone_j += static_cast<double>(worker.requests) * alone[w].joules_each;
     }
     if (alone_j > 0) outcome.energy_ratio = outcome.report.energy_j / alone_j;
     outcomes.push_back(std::move(outcome));
@@ -134,9 +128,8 @@ Result<Sweep> run_sweep(Sweep sweep, const PolicyInputs& inputs,
     if (sweep.parameter == "streams") how.streams = static_cast<int>(value);
     for (const KernelParameter& one : kParameters)
       if (sweep.parameter == one.name) how.*one.value = value;
-    auto outcomes = compare_policies(changed, policies, how);
-    if (!outcomes) return failed(outcomes.error());
-    sweep.outcomes.push_back(*std::move(outcomes));
+    auto outcomes = TRY(compare_policies(changed, policies, how));
+    sweep.outcomes.push_back(std::move(outcomes));
   }
   return sweep;
 }

@@ -30,9 +30,8 @@ plan::ServingPlan plan_of(const device::StateDocument& document) {
 Result<LayoutFile> read_layout(const Document& document, const hw::Catalogue& catalogue) {
   const Node* kind = document.root.find("kind");
   if (kind != nullptr && kind->text == "NodeState") {
-    Result<device::StateDocument> state = device::read_state(document, catalogue);
-    if (!state) return failed(state.error());
-    return *std::move(state);
+    device::StateDocument state = TRY(device::read_state(document, catalogue));
+    return state;
   }
   if (kind == nullptr || kind->text != "ServingPlan")
     return bad_input(document.at(kind != nullptr ? *kind : document.root),
@@ -50,9 +49,8 @@ Result<LayoutFile> read_layout(const Document& document, const hw::Catalogue& ca
 
 Result<LayoutFile> load_layout(Files& files, const std::string& flag, const std::string& path,
                                const hw::Catalogue& catalogue) {
-  const Result<Document> document = read_document(files, flag, path);
-  if (!document) return failed(document.error());
-  return read_layout(*document, catalogue);
+  const Document document = TRY(read_document(files, flag, path));
+  return read_layout(document, catalogue);
 }
 
 plan::ServingPlan running(LayoutFile layout) {

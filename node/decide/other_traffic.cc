@@ -50,10 +50,9 @@ Result<Factors> factors_of(const plan::ServingProblem& problem, const OtherTraff
   for (const plan::Service& service : problem.services) factors[service.name] = other.load;
   std::map<std::string, Rps> said;
   for (const std::string& text : other.what_if) {
-    const Result<WhatIf> what_if = parse_what_if(text, problem);
-    if (!what_if) return failed(what_if.error());
-    if (!said.emplace(what_if->service, what_if->rate).second)
-      return bad_input("--what-if", fmt::format("'{}' is given twice", what_if->service));
+    const WhatIf what_if = TRY(parse_what_if(text, problem));
+    if (!said.emplace(what_if.service, what_if.rate).second)
+      return bad_input("--what-if", fmt::format("'{}' is given twice", what_if.service));
   }
   for (const plan::Service& service : problem.services)
     if (const auto found = said.find(service.name); found != said.end())
@@ -69,24 +68,19 @@ bool has_times_of_services(std::string_view text) {
 // A file of arrivals: times of several services, or a trace that each plays.
 Result<PlayedTraffic> play_file(Files& files, PlayedTraffic played, const std::string& file,
                                 const Factors& factors) {
-  const Result<std::string> text = read_input(files, "--arrivals", file);
-  if (!text) return failed(text.error());
-  if (has_times_of_services(*text)) {
-    Result<std::vector<sim::Trace>> traces = sim::parse_trace(file, *text);
-    if (!traces) return failed(traces.error());
-    if (auto known = check_traces("--arrivals", *traces, played.problem); !known)
-      return failed(known.error());
-    for (sim::Trace& trace : *traces)
+  const std::string text = TRY(read_input(files, "--arrivals", file));
+  if (has_times_of_services(text)) {
+    std::vector<sim::Trace> traces = TRY(sim::parse_trace(file, text));
+    TRY(check_traces("--arrivals", traces, played.problem));
+    for (sim::Trace& trace : traces)
       for (double& time : trace.times_s) time /= factors.at(trace.service);
     played.options.arrivals = sim::ArrivalKind::trace;
-    played.options.traces = *std::move(traces);
+    played.options.traces = std::move(traces);
     return played;
   }
   for (plan::Service& service : played.problem.services)
     service.traffic.arrivals = plan::TraceArrivals{file, "", nullptr};
-  auto services = with_traces(files, "", std::move(played.problem.services));
-  if (!services) return failed(services.error());
-  played.problem.services = *std::move(services);
+  played.problem.services = TRY(with_traces(files, "", std::move(played.problem.services)));
   return played;
 }
 
@@ -94,11 +88,10 @@ Result<PlayedTraffic> play_file(Files& files, PlayedTraffic played, const std::s
 
 Result<PlayedTraffic> play(Files& files, plan::ServingProblem problem, const OtherTraffic& other,
                            sim::ServingOptions options) {
-  const Result<Factors> factors = factors_of(problem, other);
-  if (!factors) return failed(factors.error());
+  const Factors factors = TRY(factors_of(problem, other));
   PlayedTraffic played{std::move(problem), std::move(options)};
   for (plan::Service& service : played.problem.services)
-    service.rate = factors->at(service.name) * service.rate;
+    service.rate = factors.at(service.name) * service.rate;
   if (other.arrivals.empty()) return played;
   if (other.arrivals == "poisson") {
     played.options.arrivals = sim::ArrivalKind::poisson;
@@ -113,7 +106,7 @@ Result<PlayedTraffic> play(Files& files, plan::ServingProblem problem, const Oth
     played.options.arrivals = sim::ArrivalKind::gamma;
     played.options.cv = *cv;
   } else {
-    return play_file(files, std::move(played), other.arrivals, *factors);
+    return play_file(files, std::move(played), other.arrivals, factors);
   }
   return played;
 }

@@ -227,10 +227,9 @@ plan::ServingPlan with_rows(const plan::ServingProblem& problem, plan::ServingPl
 // With what was simulated of all steps together.
 Result<plan::ServingPlan> with_latencies(const plan::ServingProblem& problem,
                                          plan::ServingPlan plan) {
-  const auto seen = sim::pipeline_latencies(problem, plan);
-  if (!seen) return failed(seen.error());
+  const auto seen = TRY(sim::pipeline_latencies(problem, plan));
   for (plan::PlannedService& row : plan.services)
-    if (const auto found = seen->find(row.name); found != seen->end())
+    if (const auto found = seen.find(row.name); found != seen.end())
       row.predicted_latency = found->second;
   return plan;
 }

@@ -62,9 +62,8 @@ Result<Made<plan::PowerPlan>> by_policy(plan::PowerProblem problem, const power:
 Result<plan::PowerSchedule> judged_schedule(const power::Chooser& chooser,
                                             const plan::PowerTrace& trace,
                                             const plan::TransitionCost& cost) {
-  auto schedule = power::plan_schedule(chooser, trace, cost);
-  if (!schedule) return schedule;
-  const auto verdict = verify::judge(chooser.problem(), trace, cost, *std::move(schedule));
+  auto schedule = TRY(power::plan_schedule(chooser, trace, cost));
+  const auto verdict = verify::judge(chooser.problem(), trace, cost, std::move(schedule));
   if (!verdict)
     return failed(
         refused_by_judge(fmt::format("policy '{}' made a schedule", chooser.policy().name),
@@ -75,57 +74,47 @@ Result<plan::PowerSchedule> judged_schedule(const power::Chooser& chooser,
 }  // namespace
 
 Result<plan::ResponseTable> load_power_table(Files& files, const PowerFiles& names) {
-  const Result<hw::Topology> topology = load_topology(names.gpu);
-  if (!topology) return failed(topology.error());
-  const Result<std::string> text = read_input(files, "--table", names.table);
-  if (!text) return failed(text.error());
-  return forms::parse_power_table(names.table, *text, {topology->name, topology->units_in});
+  const hw::Topology topology = TRY(load_topology(names.gpu));
+  const std::string text = TRY(read_input(files, "--table", names.table));
+  return forms::parse_power_table(names.table, text, {topology.name, topology.units_in});
 }
 
 Result<plan::ResponseTable> load_slice_table(Files& files, const std::string& file,
                                              const hw::GpuModel& gpu) {
-  const Result<std::string> text = read_input(files, "power_tables", file);
-  if (!text) return failed(text.error());
-  return forms::parse_power_table(file, *text, {gpu.name, {gpu.compute_slices}});
+  const std::string text = TRY(read_input(files, "power_tables", file));
+  return forms::parse_power_table(file, text, {gpu.name, {gpu.compute_slices}});
 }
 
 Result<plan::PowerProblem> load_power_problem(Files& files, const PowerFiles& names) {
   plan::PowerProblem problem;
-  auto table = load_power_table(files, names);
-  if (!table) return failed(table.error());
-  problem.table = *std::move(table);
-  const Result<std::string> text = read_input(files, "--services", names.services);
-  if (!text) return failed(text.error());
-  const auto services = forms::parse_services(names.services, *text);
-  if (!services) return failed(services.error());
-  if (services->size() > plan::kMaxPowerServices)
+  problem.table = TRY(load_power_table(files, names));
+  const std::string text = TRY(read_input(files, "--services", names.services));
+  const auto services = TRY(forms::parse_services(names.services, text));
+  if (services.size() > plan::kMaxPowerServices)
     return bad_input(names.services, fmt::format("{} services, at most {} are planned for power",
-                                                 services->size(), plan::kMaxPowerServices));
-  for (const plan::Service& service : *services) {
-    auto one = power_service(names.services, service);
-    if (!one) return failed(one.error());
-    problem.services.push_back(*std::move(one));
+                                                 services.size(), plan::kMaxPowerServices));
+  for (const plan::Service& service : services) {
+    auto one = TRY(power_service(names.services, service));
+    problem.services.push_back(std::move(one));
   }
   return problem;
 }
 
 Result<plan::PowerTrace> load_power_trace(Files& files, const PowerTraceFile& named,
                                           const std::vector<plan::PowerService>& services) {
-  const Result<std::string> text = read_input(files, "--trace", named.file);
-  if (!text) return failed(text.error());
-  const auto recorded = forms::parse_traffic_trace(named.file, *text, {});
-  if (!recorded) return failed(recorded.error());
-  if (recorded->times_s.empty())
+  const std::string text = TRY(read_input(files, "--trace", named.file));
+  const auto recorded = TRY(forms::parse_traffic_trace(named.file, text, {}));
+  if (recorded.times_s.empty())
     return bad_input("--trace " + named.file, "a trace with a time per request is needed");
   const double count = std::round(named.duration / named.bin);
   if (!(count >= 1 && count <= kMostBins))
     return bad_input("--bin", fmt::format("{:g} s cut into bins of {:g} s: give 1 to {:g} bins",
                                           named.duration.value, named.bin.value, kMostBins));
-  const double first = recorded->times_s.front();
-  const double span = (recorded->times_s.back() - first) * (1 + 1e-9);
+  const double first = recorded.times_s.front();
+  const double span = (recorded.times_s.back() - first) * (1 + 1e-9);
   if (!(span > 0)) return bad_input("--trace " + named.file, "all requests come at one time");
   std::vector<double> bins(static_cast<std::size_t>(count));
-  for (const double time : recorded->times_s)
+  for (const double time : recorded.times_s)
     ++bins[std::min(bins.size() - 1, static_cast<std::size_t>((time - first) / span * count))];
   const double most = *std::ranges::max_element(bins);
   plan::PowerTrace trace{named.bin, {}};
@@ -145,13 +134,12 @@ plan::PowerTrace steady_trace(Seconds duration, const std::vector<plan::PowerSer
 
 Result<Made<plan::PowerPlan>> make_power_plan(const plan::PowerProblem& problem,
                                               const std::string& policy) {
-  const auto named = power::policy_named(policy, problem.gating);
-  if (!named) return failed(named.error());
-  if (!named->exact) {
+  const auto named = TRY(power::policy_named(policy, problem.gating));
+  if (!named.exact) {
     if (problem.gpus != 1)
       return bad_input("--gpus",
                        fmt::format("policy '{}' sets one GPU; 'exact' plans fleets", policy));
-    return by_policy(problem, *named);
+    return by_policy(problem, named);
   }
   power::FleetOutcome outcome = power::plan_fleet(problem, {});
   return make_and_judge("policy 'exact' made a plan", problem, std::move(outcome.plan),
@@ -165,9 +153,8 @@ Result<void> to_most(plan::PowerProblem& problem) {
     alone.services = {service};
     alone.services[0].rate = {1e-9};
     alone.cap.reset();
-    const auto chooser = power::Chooser::make(alone, *baseline);
-    if (!chooser) return failed(chooser.error());
-    service.rate = chooser->most().options[0]->capacity;
+    const auto chooser = TRY(power::Chooser::make(alone, *baseline));
+    service.rate = chooser.most().options[0]->capacity;
   }
   return {};
 }
@@ -176,24 +163,20 @@ Result<std::vector<PowerOutcome>> compare_power(const plan::PowerProblem& proble
                                                 const PowerComparison& how) {
   std::vector<PowerOutcome> outcomes;
   for (const std::string& name : how.policies) {
-    const auto policy = power::policy_named(name, problem.gating);
-    if (!policy) return failed(policy.error());
+    const auto policy = TRY(power::policy_named(name, problem.gating));
     plan::PowerProblem own = problem;
-    own.gating = policy->gating;
+    own.gating = policy.gating;
     power::ControlOptions control = how.control;
     control.policy = name;
-    const auto controller = power::make_controller(own, control);
-    if (!controller) return failed(controller.error());
+    const auto controller = TRY(power::make_controller(own, control));
     sim::PowerRunOptions run = how.run;
     run.poll = control.poll;
-    const auto decide = [&](const plan::Observation& seen) { return (*controller)->decide(seen); };
-    PowerOutcome outcome{
-        name, policy->gating,
-        sim::simulate_power(own, policy->gating, (*controller)->start(), decide, run)};
+    const auto decide = [&](const plan::Observation& seen) { return controller->decide(seen); };
+    PowerOutcome outcome{name, policy.gating,
+                         sim::simulate_power(own, policy.gating, controller->start(), decide, run)};
     if (how.known) {
-      const auto chooser = power::Chooser::make(own, *policy);
-      if (!chooser) return failed(chooser.error());
-      auto schedule = judged_schedule(*chooser, run.trace, run.cost);
+      const auto chooser = TRY(power::Chooser::make(own, policy));
+      auto schedule = judged_schedule(chooser, run.trace, run.cost);
       if (schedule) {
         outcome.known = *std::move(schedule);
       } else if (schedule.error().code == ErrorCode::infeasible) {

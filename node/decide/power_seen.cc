@@ -48,16 +48,15 @@ void describe(Form& f, std::vector<ServiceUnits>& all) {
 Result<std::vector<plan::ServiceSeen>> parse_power_seen(
     const std::string& file, std::string_view text,
     const std::vector<plan::PowerService>& services) {
-  const auto all = read_form<std::vector<SeenService>>(file, text, describe);
-  if (!all) return failed(all.error());
+  const auto all = TRY(read_form<std::vector<SeenService>>(file, text, describe));
   std::set<std::string> names;
-  for (const SeenService& one : *all)
+  for (const SeenService& one : all)
     if (!names.insert(one.name).second)
       return bad_input(file, "tells twice of service " + one.name);
   std::vector<plan::ServiceSeen> seen;
   for (const plan::PowerService& service : services) {
-    const auto at = std::ranges::find(*all, service.name, &SeenService::name);
-    if (at == all->end()) return bad_input(file, "does not tell of service " + service.name);
+    const auto at = std::ranges::find(all, service.name, &SeenService::name);
+    if (at == all.end()) return bad_input(file, "does not tell of service " + service.name);
     seen.push_back({.rate = Rps{at->rate_rps}, .waiting = at->waiting});
     if (at->p95_ms) seen.back().p95 = Millis{*at->p95_ms};
   }

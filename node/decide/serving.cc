@@ -360,19 +360,17 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
     return plan_pipelines(problem, [&](const plan::ServingProblem& asked) {
       return planner.plan(asked, serving_options(options));
     });
-  auto made = with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
-                        planner.plan);
-  if (!made) return failed(made.error());
+  auto made = TRY(with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
+                            planner.plan));
   return with_candidates(problem, options, planner.plan,
-                         on_fewer_gpus(planner, problem, options, *std::move(made)));
+                         on_fewer_gpus(planner, problem, options, std::move(made)));
 }
 
 Result<MadeAgain> make_plan_in_place(const plan::ServingProblem& problem,
                                      const plan::ServingPlan& current, std::optional<int> max_moves,
                                      const PlanOptions& options) {
-  auto made = make_plan(**find_planner("", "exact"), problem, options);
-  if (!made) return failed(made.error());
-  MadeAgain again{*std::move(made), {}, {}};
+  auto made = TRY(make_plan(**find_planner("", "exact"), problem, options));
+  MadeAgain again{std::move(made), {}, {}};
   if (!again.made.plan) return again;
   auto verdict = verify::judge(problem, options.judges_pools,
                                in_place_of(current, **again.made.plan, problem.fleet));

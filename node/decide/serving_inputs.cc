@@ -41,12 +41,10 @@ Result<profile::ProfileTable> load_parvagpu_directory(Files& files, const std::s
   for (const std::string& name : *names) {
     if (!name.ends_with(".csv")) continue;
     const std::string file = path + "/" + name;
-    const Result<std::string> text = read_input(files, flag, file);
-    if (!text) return failed(text.error());
+    const std::string text = TRY(read_input(files, flag, file));
     const std::string model = name.substr(0, name.size() - 4);
-    Result<profile::WorkloadProfile> profile = profile::parse_parvagpu_csv(file, model, *text);
-    if (!profile) return failed(profile.error());
-    table.emplace(model, std::move(*profile));
+    profile::WorkloadProfile profile = TRY(profile::parse_parvagpu_csv(file, model, text));
+    table.emplace(model, std::move(profile));
   }
   if (table.empty()) return bad_input(flag + " " + path, "there is no .csv file in it");
   return table;
@@ -56,9 +54,8 @@ Result<profile::ProfileTable> load_parvagpu_directory(Files& files, const std::s
 Result<hw::GpuModel> model_named(const std::optional<hw::Catalogue>& read,
                                  const std::string& name) {
   if (!read) return hw::builtin_model(name);
-  const Result<const hw::GpuModel*> gpu = read->get(name);
-  if (!gpu) return failed(gpu.error());
-  return **gpu;
+  const hw::GpuModel* gpu = TRY(read->get(name));
+  return *gpu;
 }
 
 // Points of language models, if the file holds such.
@@ -67,12 +64,10 @@ Result<std::optional<std::vector<llm::Measured>>> token_points(Files& files,
                                                                const std::string& path) {
   using Points = std::optional<std::vector<llm::Measured>>;
   if (files.is_directory(path)) return Points();
-  const Result<std::string> text = read_input(files, flag, path);
-  if (!text) return failed(text.error());
-  if (text->substr(0, text->find('\n')).find("ttft_ms") == std::string::npos) return Points();
-  auto points = llm::parse_points(path, *text);
-  if (!points) return failed(points.error());
-  return Points(*std::move(points));
+  const std::string text = TRY(read_input(files, flag, path));
+  if (text.substr(0, text.find('\n')).find("ttft_ms") == std::string::npos) return Points();
+  auto points = TRY(llm::parse_points(path, text));
+  return Points(std::move(points));
 }
 
 std::set<std::string> models_of(const std::vector<llm::Measured>& points) {
@@ -108,23 +103,20 @@ struct ProfilesFile {
   TokenNotes* notes = nullptr;  // null: nobody asks
 };
 Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEntry& entry) {
-  const auto points = token_points(files, file.flag, file.path);
-  if (!points) return failed(points.error());
-  if (*points) {
-    auto engines = llm::engines_of(**points, of_gpu(entry.gpu),
-                                   file.models ? *file.models : models_of(**points));
-    if (!engines) return failed(engines.error());
-    for (auto& [model, found] : engines->engines)
+  const auto points = TRY(token_points(files, file.flag, file.path));
+  if (points) {
+    auto engines = TRY(llm::engines_of(*points, of_gpu(entry.gpu),
+                                       file.models ? *file.models : models_of(*points)));
+    for (auto& [model, found] : engines.engines)
       entry.engines[model].insert(entry.engines[model].end(), found.begin(), found.end());
     if (file.notes) {
-      file.notes->left_out.merge(engines->left_out);
-      file.notes->unsaid.merge(engines->unsaid);
+      file.notes->left_out.merge(engines.left_out);
+      file.notes->unsaid.merge(engines.unsaid);
     }
     return {};
   }
-  Result<profile::ProfileTable> profiles = load_profiles(files, file.flag, file.path, entry.gpu);
-  if (!profiles) return failed(profiles.error());
-  for (auto& [model, workload] : *profiles)
+  profile::ProfileTable profiles = TRY(load_profiles(files, file.flag, file.path, entry.gpu));
+  for (auto& [model, workload] : profiles)
     if (!entry.profiles.emplace(model, std::move(workload)).second)
       return bad_input(file.flag + " " + file.path,
                        fmt::format("model '{}' is in another of the files too", model));
@@ -151,8 +143,7 @@ Result<plan::FleetEntry> load_entry(Files& files, const std::optional<hw::Catalo
   plan::FleetEntry entry{*std::move(gpu), {}, line.count, line.price};
   entry.node_gpus = line.node_gpus;
   for (const std::string& path : paths_in(line.profiles))
-    if (auto added = add_profiles(files, {"--profiles", path, models, &notes}, entry); !added)
-      return failed(added.error());
+    TRY(add_profiles(files, {"--profiles", path, models, &notes}, entry));
   return entry;
 }
 
@@ -176,17 +167,12 @@ Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs,
   const std::set<std::string> models = language_models(services);
   std::optional<hw::Catalogue> catalogue;
   if (!inputs.catalogue.empty()) {
-    Result<hw::Catalogue> read = load_catalogue(files, inputs.catalogue);
-    if (!read) return failed(read.error());
-    catalogue = *std::move(read);
+    catalogue = TRY(load_catalogue(files, inputs.catalogue));
   }
   std::vector<FleetLine> lines{{inputs.gpu, {}, 1, inputs.profiles, 0, false}};
   if (!inputs.fleet.empty()) {
-    const Result<std::string> text = read_input(files, "--fleet", inputs.fleet);
-    if (!text) return failed(text.error());
-    Result<std::vector<FleetLine>> parsed = parse_fleet(inputs.fleet, *text);
-    if (!parsed) return failed(parsed.error());
-    lines = std::move(*parsed);
+    const std::string text = TRY(read_input(files, "--fleet", inputs.fleet));
+    lines = TRY(parse_fleet(inputs.fleet, text));
     for (FleetLine& line : lines) line.profiles = all_beside(inputs.fleet, line.profiles);
   }
   LoadedFleet fleet;
@@ -366,12 +352,10 @@ Result<plan::SloRule> load_rule(const std::string& flag, const std::string& text
 Result<profile::ProfileTable> load_profiles(Files& files, const std::string& flag,
                                             const std::string& path, const hw::GpuModel& gpu) {
   if (files.is_directory(path)) return load_parvagpu_directory(files, flag, path);
-  const Result<std::string> text = read_input(files, flag, path);
-  if (!text) return failed(text.error());
-  if (!looks_like_json(*text)) return profile::parse_native_csv(path, *text);
-  const auto laws = profile::parse_laws(path, *text);
-  if (!laws) return failed(laws.error());
-  return profile::table_from_laws(*laws, gpu);
+  const std::string text = TRY(read_input(files, flag, path));
+  if (!looks_like_json(text)) return profile::parse_native_csv(path, text);
+  const auto laws = TRY(profile::parse_laws(path, text));
+  return profile::table_from_laws(laws, gpu);
 }
 
 namespace {
@@ -394,51 +378,41 @@ Result<void> check_arrivals(const plan::ServingProblem& problem, const std::stri
 
 Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inputs,
                                           std::vector<std::string>* left_out) {
-  if (auto complete = check_complete(inputs); !complete) return failed(complete.error());
+  TRY(check_complete(inputs));
   plan::ServingProblem problem;
   if (!inputs.rule.empty()) {
-    const Result<plan::SloRule> rule = load_rule("--slo-rule", inputs.rule);
-    if (!rule) return failed(rule.error());
-    problem.rule = *rule;
+    problem.rule = TRY(load_rule("--slo-rule", inputs.rule));
   }
   if (!inputs.dispatch.empty()) {
-    const Result<plan::Dispatch> server = plan::parse_dispatch(inputs.dispatch);
-    if (!server) return failed(server.error());
-    if (inputs.rule.empty()) problem.rule = plan::rule_for(*server);
-    problem.rule.dispatch = *server;
+    const plan::Dispatch server = TRY(plan::parse_dispatch(inputs.dispatch));
+    if (inputs.rule.empty()) problem.rule = plan::rule_for(server);
+    problem.rule.dispatch = server;
     if (!plan::fits_its_server(problem.rule))
       return bad_input("--dispatch", fmt::format("the rule '{}' is not for a server that is {}",
                                                  inputs.rule, inputs.dispatch));
   }
   if (inputs.max_processes > 0) problem.max_processes = inputs.max_processes;
-  const Result<std::string> text = read_input(files, "--services", inputs.services);
-  if (!text) return failed(text.error());
+  const std::string text = TRY(read_input(files, "--services", inputs.services));
   auto file =
-      forms::parse_services_file(inputs.services, *text, files_beside(files, inputs.services));
-  if (!file) return failed(file.error());
-  problem.survive = inputs.survive >= 0 ? inputs.survive : file->survive;
-  auto services = with_traces(files, inputs.services, std::move(file->services));
-  if (!services) return failed(services.error());
-  problem.services = std::move(*services);
+      TRY(forms::parse_services_file(inputs.services, text, files_beside(files, inputs.services)));
+  problem.survive = inputs.survive >= 0 ? inputs.survive : file.survive;
+  problem.services = TRY(with_traces(files, inputs.services, std::move(file.services)));
   if (!inputs.at.empty()) {
     const auto minute = forms::minute_of(inputs.at);
     if (!minute)
       return bad_input("--at", fmt::format("'{}' is no time from 00:00 to 23:59", inputs.at));
     problem = at_minute(std::move(problem), *minute);
   }
-  Result<LoadedFleet> fleet = load_fleet(files, inputs, problem.services);
-  if (!fleet) return failed(fleet.error());
-  problem.fleet = std::move(fleet->entries);
-  if (auto set = set_objective(files, inputs.objective, fleet->sources, problem); !set)
-    return failed(set.error());
-  if (auto fit = check_arrivals(problem, inputs.services); !fit) return failed(fit.error());
-  if (auto known = check_models(files, *fleet, problem, inputs.services); !known)
-    return failed(known.error());
-  if (auto meant = check_tokens(problem, inputs.services); !meant) return failed(meant.error());
-  if (auto meant = check_pipelines(problem, inputs.services); !meant) return failed(meant.error());
-  if (auto meant = check_units(problem, inputs.services); !meant) return failed(meant.error());
+  LoadedFleet fleet = TRY(load_fleet(files, inputs, problem.services));
+  problem.fleet = std::move(fleet.entries);
+  TRY(set_objective(files, inputs.objective, fleet.sources, problem));
+  TRY(check_arrivals(problem, inputs.services));
+  TRY(check_models(files, fleet, problem, inputs.services));
+  TRY(check_tokens(problem, inputs.services));
+  TRY(check_pipelines(problem, inputs.services));
+  TRY(check_units(problem, inputs.services));
   if (left_out)
-    for (const llm::ByModel* notes : {&fleet->notes.left_out, &fleet->notes.unsaid})
+    for (const llm::ByModel* notes : {&fleet.notes.left_out, &fleet.notes.unsaid})
       for (const auto& [model, why] : *notes) left_out->push_back(why);
   return problem;
 }
@@ -446,9 +420,7 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
 Result<plan::FleetEntry> load_measured(Files& files, const std::string& flag,
                                        const std::string& paths, const hw::GpuModel& gpu) {
   plan::FleetEntry entry{gpu, {}, {}, 1};
-  for (const std::string& path : paths_in(paths))
-    if (auto added = add_profiles(files, {flag, path, {}}, entry); !added)
-      return failed(added.error());
+  for (const std::string& path : paths_in(paths)) TRY(add_profiles(files, {flag, path, {}}, entry));
   return entry;
 }
 
@@ -473,13 +445,12 @@ Result<JudgedPlan> judge_plan(Files& files, const std::string& file, plan::Servi
   if (inputs.max_processes == 0) inputs.max_processes = profile::kMaxProcesses;
   if (inputs.objective.objective.empty() && plan.objective.goal)
     inputs.objective.objective = plan::kGoalWords[static_cast<int>(*plan.objective.goal)];
-  Result<plan::ServingProblem> problem = load_problem(files, inputs);
-  if (!problem) return failed(problem.error());
-  if (inputs.survive < 0) problem->survive = std::max(problem->survive, plan.survive);
-  plan = plan::with_terms(std::move(plan), problem->services);
+  plan::ServingProblem problem = TRY(load_problem(files, inputs));
+  if (inputs.survive < 0) problem.survive = std::max(problem.survive, plan.survive);
+  plan = plan::with_terms(std::move(plan), problem.services);
   verify::Verdict<plan::ServingPlan> verdict =
-      verify::judge(*problem, plan::with_predictions(*problem, std::move(plan)));
-  return JudgedPlan{*std::move(problem), std::move(verdict)};
+      verify::judge(problem, plan::with_predictions(problem, std::move(plan)));
+  return JudgedPlan{std::move(problem), std::move(verdict)};
 }
 
 Result<plan::ServingPlan> parse_plan_at(const std::string& file, std::string_view text,
@@ -487,12 +458,11 @@ Result<plan::ServingPlan> parse_plan_at(const std::string& file, std::string_vie
   const auto document = parse_document(file, text);
   const Node* const kind = document ? document->root.find("kind") : nullptr;
   if (kind == nullptr || kind->text != forms::day_kind().name) return forms::parse_plan(file, text);
-  auto day = forms::parse_day(file, text);
-  if (!day) return failed(day.error());
+  auto day = TRY(forms::parse_day(file, text));
   if (at.empty())
     return bad_input(file, "this is a plan for a day: --at HH:MM says whose plan is meant");
   const auto minute = forms::minute_of(at);
-  for (plan::DayPeriod& period : day->periods)
+  for (plan::DayPeriod& period : day.periods)
     if (minute && plan::within(period, *minute)) return std::move(period.plan);
   return bad_input("--at", minute ? fmt::format("no period of {} is at {}", file, at)
                                   : fmt::format("'{}' is no time from 00:00 to 23:59", at));
@@ -500,11 +470,9 @@ Result<plan::ServingPlan> parse_plan_at(const std::string& file, std::string_vie
 
 Result<JudgedPlan> load_judged_plan(Files& files, const std::string& path,
                                     const ProblemFiles& inputs) {
-  const Result<std::string> text = read_input(files, "PLAN", path);
-  if (!text) return failed(text.error());
-  Result<plan::ServingPlan> plan = parse_plan_at(path, *text, inputs.at);
-  if (!plan) return failed(plan.error());
-  return judge_plan(files, path, *std::move(plan), inputs);
+  const std::string text = TRY(read_input(files, "PLAN", path));
+  plan::ServingPlan plan = TRY(parse_plan_at(path, text, inputs.at));
+  return judge_plan(files, path, std::move(plan), inputs);
 }
 
 }  // namespace partita::decide

@@ -15,9 +15,8 @@ auto timed(const std::function<double()>& cpu_ms, Simulate run)
     -> Result<Timed<typename decltype(run())::value_type>> {
   constexpr double kShortestMs = 1e-6;
   const double begin = cpu_ms ? cpu_ms() : 0;
-  auto report = run();
-  if (!report) return failed(report.error());
-  Timed<typename decltype(run())::value_type> result{*std::move(report), 0};
+  auto report = TRY(run());
+  Timed<typename decltype(run())::value_type> result{std::move(report), 0};
   if (cpu_ms)
     result.events_per_second =
         static_cast<double>(result.report.events) * 1e3 / std::max(cpu_ms() - begin, kShortestMs);

@@ -35,9 +35,8 @@ class TraceShelf {
     const bool named = rows.required || text->second.find(rows.name) != std::string::npos;
     auto key = std::tuple(path, named ? rows.name : std::string(), rows.required);
     if (const auto known = traces_.find(key); known != traces_.end()) return known->second;
-    auto trace = forms::parse_traffic_trace(path, text->second, rows);
-    if (!trace) return failed(trace.error());
-    return traces_[std::move(key)] = std::make_shared<const plan::TrafficTrace>(*std::move(trace));
+    auto trace = TRY(forms::parse_traffic_trace(path, text->second, rows));
+    return traces_[std::move(key)] = std::make_shared<const plan::TrafficTrace>(std::move(trace));
   }
 
  private:
@@ -59,9 +58,8 @@ class LengthShelf {
       if (!text)
         return bad_input(fmt::format("{}:{}", services_file, declared.line),
                          fmt::format("trace {}: {}", path, text.error().message));
-      auto trace = llm::parse_token_trace(path, *text);
-      if (!trace) return failed(trace.error());
-      known = known_.emplace(path, std::make_shared<const Requests>(*std::move(trace))).first;
+      auto trace = TRY(llm::parse_token_trace(path, *text));
+      known = known_.emplace(path, std::make_shared<const Requests>(std::move(trace))).first;
     }
     declared.requests = known->second;
     return {};
@@ -92,19 +90,15 @@ Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& 
   for (plan::Service& service : services) {
     auto* const tokens =
         service.tokens ? std::get_if<plan::TokenTrace>(&service.tokens->lengths) : nullptr;
-    if (tokens)
-      if (auto loaded = lengths.load(services_file, *tokens); !loaded)
-        return failed(loaded.error());
+    if (tokens) TRY(lengths.load(services_file, *tokens));
     auto* declared = std::get_if<plan::TraceArrivals>(&service.traffic.arrivals);
     if (declared == nullptr) continue;
     const bool by_row = !declared->row.empty();
     const std::string path = beside(services_file, declared->file);
-    Result<Trace> trace =
-        shelf.get(path, {by_row ? declared->row : service.name, by_row},
-                  services_file.empty() ? declared->file
-                                        : fmt::format("{}:{}", services_file, declared->line));
-    if (!trace) return failed(trace.error());
-    declared->trace = *std::move(trace);
+    declared->trace =
+        TRY(shelf.get(path, {by_row ? declared->row : service.name, by_row},
+                      services_file.empty() ? declared->file
+                                            : fmt::format("{}:{}", services_file, declared->line)));
     add_mean(service, services);
   }
   return services;
@@ -112,15 +106,15 @@ Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& 
 
 Result<TokenTraces> token_traces(Files& files, const std::string& services_file,
                                  const std::string& text) {
-  auto parsed = forms::parse_services_file(services_file, text, files_beside(files, services_file));
-  if (!parsed) return failed(parsed.error());
+  auto parsed =
+      TRY(forms::parse_services_file(services_file, text, files_beside(files, services_file)));
   LengthShelf lengths(files);
   TokenTraces traces;
-  for (plan::Service& service : parsed->services) {
+  for (plan::Service& service : parsed.services) {
     auto* const tokens =
         service.tokens ? std::get_if<plan::TokenTrace>(&service.tokens->lengths) : nullptr;
     if (tokens == nullptr) continue;
-    if (auto loaded = lengths.load(services_file, *tokens); !loaded) return failed(loaded.error());
+    TRY(lengths.load(services_file, *tokens));
     traces.emplace(tokens->file, tokens->requests);
   }
   return traces;

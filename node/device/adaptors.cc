@@ -78,35 +78,29 @@ Result<DriverInfo> LimitedDriver::info() { return inner_.info(); }
 Result<GpuState> LimitedDriver::read(int gpu) { return inner_.read(gpu); }
 Result<std::vector<ProfileInfo>> LimitedDriver::profiles(int gpu) { return inner_.profiles(gpu); }
 Result<ModeChange> LimitedDriver::set_mig_mode(int gpu, bool enabled) {
-  const auto ok = allowed({Method::set_mig_mode, {gpu, enabled}}, gpu);
-  if (!ok) return failed(ok.error());
+  TRY(allowed({Method::set_mig_mode, {gpu, enabled}}, gpu));
   return inner_.set_mig_mode(gpu, enabled);
 }
 Result<int> LimitedDriver::create_instance(int gpu, const Placement& at) {
-  const auto ok = allowed({Method::create_instance, {gpu, at.nvml_enum, at.start}}, gpu);
-  if (!ok) return failed(ok.error());
+  TRY(allowed({Method::create_instance, {gpu, at.nvml_enum, at.start}}, gpu));
   return inner_.create_instance(gpu, at);
 }
 Result<void> LimitedDriver::destroy_instance(int gpu, int gi_id) {
-  const auto ok = allowed({Method::destroy_instance, {gpu, gi_id}}, gpu);
-  if (!ok) return failed(ok.error());
+  TRY(allowed({Method::destroy_instance, {gpu, gi_id}}, gpu));
   return inner_.destroy_instance(gpu, gi_id);
 }
 Result<ComputeInstance> LimitedDriver::create_compute(int gpu, int gi_id) {
-  const auto ok = allowed({Method::create_compute, {gpu, gi_id}}, gpu);
-  if (!ok) return failed(ok.error());
+  TRY(allowed({Method::create_compute, {gpu, gi_id}}, gpu));
   return inner_.create_compute(gpu, gi_id);
 }
 Result<void> LimitedDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
-  const auto ok = allowed({Method::destroy_compute, {gpu, gi_id, ci_id}}, gpu);
-  if (!ok) return failed(ok.error());
+  TRY(allowed({Method::destroy_compute, {gpu, gi_id, ci_id}}, gpu));
   return inner_.destroy_compute(gpu, gi_id, ci_id);
 }
 Result<telemetry::GpuSample> LimitedDriver::telemetry(int gpu) { return inner_.telemetry(gpu); }
 Result<PowerState> LimitedDriver::power_settings(int gpu) { return inner_.power_settings(gpu); }
 Result<void> LimitedDriver::set_power_settings(int gpu, const PowerSettings& settings) {
-  const auto ok = allowed(power_call(gpu, settings), gpu);
-  if (!ok) return failed(ok.error());
+  TRY(allowed(power_call(gpu, settings), gpu));
   return inner_.set_power_settings(gpu, settings);
 }
 

@@ -17,13 +17,11 @@ std::string to_string(const Holder& holder) {
 }
 
 Result<NodeState> read_node(NodeDriver& driver) {
-  const Result<DriverInfo> info = driver.info();
-  if (!info) return failed(info.error());
-  NodeState state{.driver = info->name, .driver_version = info->version, .gpus = {}};
-  for (int gpu = 0; gpu < info->gpus; ++gpu) {
-    Result<GpuState> read = driver.read(gpu);
-    if (!read) return failed(read.error());
-    state.gpus.push_back(*std::move(read));
+  const DriverInfo info = TRY(driver.info());
+  NodeState state{.driver = info.name, .driver_version = info.version, .gpus = {}};
+  for (int gpu = 0; gpu < info.gpus; ++gpu) {
+    GpuState read = TRY(driver.read(gpu));
+    state.gpus.push_back(std::move(read));
   }
   return state;
 }

@@ -83,9 +83,8 @@ std::string state_schema(const std::function<void(Form&)>& more) {
 
 Result<StateDocument> parse_state(const std::string& file, std::string_view text,
                                   const hw::Catalogue& catalogue) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  return read_state(*document, catalogue);
+  const auto document = TRY(parse_document(file, text));
+  return read_state(document, catalogue);
 }
 
 Result<StateDocument> read_state(const Document& document, const hw::Catalogue& catalogue) {

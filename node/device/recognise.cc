@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <string_view>
 
 #include "base/append.h"
+#include "base/words.h"
 #include "hw/cpu_units.h"
 
 namespace partita::device {
@@ -16,11 +16,6 @@ namespace {
 
 // Catalogue figures are read off listings in GiB with two decimals.
 constexpr Mib kMemoryRounding{6};
-
-bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(
-      a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
 
 // Of the models that `matches`, the one whose total memory is nearest to the board's; null without.
 template <class Matches>

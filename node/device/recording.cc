@@ -140,15 +140,13 @@ class ReplayDriver final : public NodeDriver {
 
   template <class T>
   Result<T> answer(const Call& call) {
-    const Result<Answer> found = recorded(call);
-    if (!found) return failed(found.error());
-    const T* value = std::get_if<T>(&*found);
+    const Answer found = TRY(recorded(call));
+    const T* value = std::get_if<T>(&found);
     CHECK(value);
     return *value;
   }
   Result<void> done(const Call& call) {
-    const Result<Answer> found = recorded(call);
-    if (!found) return failed(found.error());
+    TRY(recorded(call));
     return {};
   }
 
@@ -159,9 +157,8 @@ class ReplayDriver final : public NodeDriver {
 }  // namespace
 
 Result<std::unique_ptr<NodeDriver>> replay(const std::string& file, std::string_view recording) {
-  auto calls = parse_recording(file, recording);
-  if (!calls) return failed(calls.error());
-  return std::make_unique<ReplayDriver>(*std::move(calls));
+  auto calls = TRY(parse_recording(file, recording));
+  return std::make_unique<ReplayDriver>(std::move(calls));
 }
 
 }  // namespace partita::device

@@ -39,20 +39,18 @@ void read_item(Fields& fields, const Node& item, LengthWeights& lengths) {
 
 Result<LengthWeights> of_csv(const std::string& file, std::string_view text,
                              const std::string& column) {
-  const auto csv = profile::parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  const int length = csv->column(column), count = csv->column("count");
+  const auto csv = TRY(profile::parse_csv(file, text));
+  const int length = csv.column(column), count = csv.column("count");
   if (length < 0)
-    return bad_input(csv->at(csv->header), fmt::format("there is no column '{}'", column));
+    return bad_input(csv.at(csv.header), fmt::format("there is no column '{}'", column));
   LengthWeights lengths;
-  for (const profile::CsvRow& row : csv->rows) {
-    const auto own = csv_integer(*csv, row, length, {kLengthRange.low, kLengthRange.high});
-    if (!own) return failed(own.error());
-    const auto rows = count < 0 ? Result<double>(1) : csv_number(*csv, row, count, {0, kMostShare});
-    if (!rows) return failed(rows.error());
-    if (*rows > 0) lengths[*own] += *rows;
+  for (const profile::CsvRow& row : csv.rows) {
+    const auto own = TRY(csv_integer(csv, row, length, {kLengthRange.low, kLengthRange.high}));
+    const auto rows =
+        TRY(count < 0 ? Result<double>(1) : csv_number(csv, row, count, {0, kMostShare}));
+    if (rows > 0) lengths[own] += rows;
   }
-  if (lengths.empty()) return bad_input(csv->at(csv->header), "every count is 0");
+  if (lengths.empty()) return bad_input(csv.at(csv.header), "every count is 0");
   return lengths;
 }
 

@@ -52,12 +52,11 @@ class EnsembleTaker {
   explicit EnsembleTaker(std::string file) : file_(std::move(file)) {}
 
   Result<plan::PipelineTerms> take(const ProtoField& all) {
-    for (const ProtoField& field : all.fields)
-      if (auto took = take_field(field); !took) return failed(took.error());
+    for (const ProtoField& field : all.fields) TRY(take_field(field));
     if (text_of(all, "platform") != "ensemble")
       return refused(all, "is no ensemble's: platform: \"ensemble\" is wanted");
     if (pipeline_.steps.empty()) return refused(all, "has no step in 'ensemble_scheduling'");
-    if (auto joined = join_tensors(); !joined) return failed(joined.error());
+    TRY(join_tensors());
     if (const auto graph = plan::graph_of(pipeline_); !graph)
       return bad_input(file_, graph.error().message);
     return std::move(pipeline_);
@@ -188,9 +187,8 @@ class EnsembleTaker {
 }  // namespace
 
 Result<plan::PipelineTerms> parse_ensemble(const std::string& file, std::string_view text) {
-  const auto read = parse_text_proto(file, text);
-  if (!read) return failed(read.error());
-  return EnsembleTaker(file).take(*read);
+  const auto read = TRY(parse_text_proto(file, text));
+  return EnsembleTaker(file).take(read);
 }
 
 }  // namespace partita::forms

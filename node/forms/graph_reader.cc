@@ -198,9 +198,8 @@ void tell_task(Form& f, const GraphProblem& problem, const GraphTask& task) {
 
 Result<GraphProblem> parse_graph(const std::string& file, std::string_view text,
                                  const std::vector<std::string>& policies) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  return GraphReader(*document, policies).read();
+  const Document document = TRY(parse_document(file, text));
+  return GraphReader(document, policies).read();
 }
 
 std::string graph_json(const GraphProblem& problem) {

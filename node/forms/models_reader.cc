@@ -21,17 +21,15 @@ plan::SetModel read_model(Fields& fields, const Node& item) {
 }
 
 Result<std::vector<plan::SetModel>> of_csv(const std::string& file, std::string_view text) {
-  const auto csv = profile::parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  if (auto has = require_columns(*csv, {"model"}, {"weight"}); !has) return failed(has.error());
-  const int name = csv->column("model"), weight = csv->column("weight");
+  const auto csv = TRY(profile::parse_csv(file, text));
+  TRY(require_columns(csv, {"model"}, {"weight"}));
+  const int name = csv.column("model"), weight = csv.column("weight");
   std::vector<plan::SetModel> models;
-  for (const profile::CsvRow& row : csv->rows) {
+  for (const profile::CsvRow& row : csv.rows) {
     const auto own =
-        weight < 0 ? Result<double>(1) : csv_number(*csv, row, weight, {0, kMaxQuantity});
-    if (!own) return failed(own.error());
-    if (*own == 0) return bad_input(csv->at(row), "'weight' must be above 0");
-    models.push_back({row.cells[static_cast<std::size_t>(name)], *own});
+        TRY(weight < 0 ? Result<double>(1) : csv_number(csv, row, weight, {0, kMaxQuantity}));
+    if (own == 0) return bad_input(csv.at(row), "'weight' must be above 0");
+    models.push_back({row.cells[static_cast<std::size_t>(name)], own});
   }
   return models;
 }

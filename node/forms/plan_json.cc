@@ -273,15 +273,13 @@ std::string plan_json(const ServingPlan& plan, const std::optional<PlanChanges>&
 }
 
 Result<ServingPlan> read_plan(const Document& document) {
-  auto read = read_form<PlanDocument>(document, describe);
-  if (!read) return failed(read.error());
-  return std::move(read->plan);
+  auto read = TRY(read_form<PlanDocument>(document, describe));
+  return std::move(read.plan);
 }
 
 Result<ServingPlan> parse_plan(const std::string& file, std::string_view text) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  return read_plan(*document);
+  const auto document = TRY(parse_document(file, text));
+  return read_plan(document);
 }
 
 DocumentKind plan_kind() {

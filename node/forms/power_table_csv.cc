@@ -46,11 +46,10 @@ class TableReader {
   }
 
   Result<ResponseTable> read() {
-    for (const CsvRow& row : csv_.rows)
-      if (auto read = read_row(row); !read) return failed(read.error());
-    if (auto checked = check_idle(); !checked) return failed(checked.error());
+    for (const CsvRow& row : csv_.rows) TRY(read_row(row));
+    TRY(check_idle());
     for (const auto& [model, grid] : grids_) {
-      if (auto checked = check_grid(model, grid); !checked) return failed(checked.error());
+      TRY(check_grid(model, grid));
       plan::ModelResponse response{model, {}};
       for (const auto& [key, cell] : grid) response.points.push_back(cell.point);
       table_.models.push_back(std::move(response));
@@ -70,48 +69,40 @@ class TableReader {
     const std::string& model = row.cells[static_cast<std::size_t>(csv_.column("model"))];
     if (model.empty()) return refuse(row, "model is empty");
     if (model == "-") return read_idle(row);
-    const auto clock = number(row, "clock_mhz", kLeastMhz, kMostMhz);
-    if (!clock) return failed(clock.error());
-    const auto units = number(row, "units", 1, table_.units());
-    if (!units) return failed(units.error());
-    const auto batch = number(row, "batch", 1, profile::kMaxBatch);
-    if (!batch) return failed(batch.error());
-    const auto p95 = number(row, "p95_ms", 1e-6, 1e7);
-    if (!p95) return failed(p95.error());
-    const auto rate = number(row, "max_rps", 1e-6, 1e9);
-    if (!rate) return failed(rate.error());
-    const auto power = number(row, "power_w", 1e-3, kMostWatts);
-    if (!power) return failed(power.error());
-    if (*units != std::floor(*units) || *batch != std::floor(*batch))
+    const auto clock = TRY(number(row, "clock_mhz", kLeastMhz, kMostMhz));
+    const auto units = TRY(number(row, "units", 1, table_.units()));
+    const auto batch = TRY(number(row, "batch", 1, profile::kMaxBatch));
+    const auto p95 = TRY(number(row, "p95_ms", 1e-6, 1e7));
+    const auto rate = TRY(number(row, "max_rps", 1e-6, 1e9));
+    const auto power = TRY(number(row, "power_w", 1e-3, kMostWatts));
+    if (units != std::floor(units) || batch != std::floor(batch))
       return refuse(row, "units and batch must be whole numbers");
-    const double agreement = *p95 * 1e-3 * *rate / *batch;
+    const double agreement = p95 * 1e-3 * rate / batch;
     if (agreement < kLeastAgreement || agreement > kMostAgreement)
       return refuse(row, fmt::format("p95_ms {:g} and max_rps {:g} contradict one another for "
                                      "batches of {:g}: is one in another unit?",
-                                     *p95, *rate, *batch));
+                                     p95, rate, batch));
     const PowerPoint point{
-        Mhz{*clock},  static_cast<int>(*units), static_cast<int>(*batch), Millis{*p95}, Rps{*rate},
-        Watts{*power}};
+        Mhz{clock},  static_cast<int>(units), static_cast<int>(batch), Millis{p95}, Rps{rate},
+        Watts{power}};
     if (!grids_[model]
-             .emplace(PointKey{*clock, point.units, point.batch}, PowerCell{point, &row})
+             .emplace(PointKey{clock, point.units, point.batch}, PowerCell{point, &row})
              .second)
       return refuse(row, "this clock, units and batch of the model are there twice");
     return {};
   }
 
   Result<void> read_idle(const CsvRow& row) {
-    const auto clock = number(row, "clock_mhz", 0, kMostMhz);
-    if (!clock) return failed(clock.error());
-    if (*clock != 0 && *clock < kLeastMhz)
-      return refuse(
-          row, fmt::format("clock_mhz is {:g}, must be 0 or at least {:g}", *clock, kLeastMhz));
+    const auto clock = TRY(number(row, "clock_mhz", 0, kMostMhz));
+    if (clock != 0 && clock < kLeastMhz)
+      return refuse(row,
+                    fmt::format("clock_mhz is {:g}, must be 0 or at least {:g}", clock, kLeastMhz));
     for (const char* column : {"units", "batch", "p95_ms", "max_rps"}) {
       const auto none = number(row, column, 0, 0);
       if (!none) return failed(none.error());
     }
-    const auto power = number(row, "power_w", 0, kMostWatts);
-    if (!power) return failed(power.error());
-    if (!idle_.emplace(*clock, IdleRow{Watts{*power}, &row}).second)
+    const auto power = TRY(number(row, "power_w", 0, kMostWatts));
+    if (!idle_.emplace(clock, IdleRow{Watts{power}, &row}).second)
       return refuse(row, "this idle clock is there twice");
     return {};
   }
@@ -154,8 +145,7 @@ class TableReader {
                                 "table has no holes",
                                 model, grid.size(), table_.clocks.size(), shape.size(),
                                 shape.size() * table_.clocks.size()));
-    for (const auto& [key, cell] : grid)
-      if (auto checked = check_cell(grid, key, cell); !checked) return checked;
+    for (const auto& [key, cell] : grid) TRY(check_cell(grid, key, cell));
     return {};
   }
 
@@ -208,16 +198,14 @@ Result<ResponseTable> parse_power_table(const std::string& file, std::string_vie
     kept = text.substr(end);
     text = kept;
   }
-  const Result<Csv> csv = profile::parse_csv(file, text);
-  if (!csv) return failed(csv.error());
+  const Csv csv = TRY(profile::parse_csv(file, text));
   if (auto columns = profile::require_columns(
-          *csv, {"model", "clock_mhz", "units", "batch", "p95_ms", "max_rps", "power_w"});
+          csv, {"model", "clock_mhz", "units", "batch", "p95_ms", "max_rps", "power_w"});
       !columns)
     return failed(columns.error());
-  Result<ResponseTable> table = TableReader(*csv, gpu).read();
-  if (!table) return table;
-  table->source = source;
-  table->modelled = source.starts_with("modelled");
+  ResponseTable table = TRY(TableReader(csv, gpu).read());
+  table.source = source;
+  table.modelled = source.starts_with("modelled");
   return table;
 }
 

@@ -47,9 +47,8 @@ std::string refusal_json(const std::vector<plan::Reason>& reasons) {
 }
 
 Result<std::vector<plan::Reason>> parse_refusal(const std::string& file, std::string_view text) {
-  auto refusal = read_form<Refusal>(file, text, describe);
-  if (!refusal) return failed(refusal.error());
-  return std::move(refusal->reasons);
+  auto refusal = TRY(read_form<Refusal>(file, text, describe));
+  return std::move(refusal.reasons);
 }
 
 std::string verdict_json(const std::vector<plan::Reason>& violations) {
@@ -57,9 +56,8 @@ std::string verdict_json(const std::vector<plan::Reason>& violations) {
 }
 
 Result<std::vector<plan::Reason>> parse_verdict(const std::string& file, std::string_view text) {
-  auto verdict = read_form<Verdict>(file, text, describe);
-  if (!verdict) return failed(verdict.error());
-  return std::move(verdict->violations);
+  auto verdict = TRY(read_form<Verdict>(file, text, describe));
+  return std::move(verdict.violations);
 }
 
 DocumentKind refusal_kind() {

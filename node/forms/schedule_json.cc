@@ -141,9 +141,8 @@ std::string schedule_json(const BatchSchedule& schedule, const std::vector<LateT
 }
 
 Result<BatchSchedule> parse_schedule(const std::string& file, std::string_view text) {
-  auto document = read_form<ScheduleDocument>(file, text, describe);
-  if (!document) return failed(document.error());
-  return std::move(document->schedule);
+  auto document = TRY(read_form<ScheduleDocument>(file, text, describe));
+  return std::move(document.schedule);
 }
 
 DocumentKind schedule_kind() {

@@ -226,16 +226,15 @@ Result<void> check_names(const Document& document, const std::vector<Service>& s
 
 Result<ServicesFile> parse_services_file(const std::string& file, std::string_view text,
                                          const FileText& files) {
-  auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  if (document->root.kind == Node::Kind::list) {  // the list alone
+  auto document = TRY(parse_document(file, text));
+  if (document.root.kind == Node::Kind::list) {  // the list alone
     Node root;
     root.kind = Node::Kind::object;
-    root.line = document->root.line;
-    root.members.push_back({"services", std::exchange(document->root, {})});
-    document->root = std::move(root);
+    root.line = document.root.line;
+    root.members.push_back({"services", std::exchange(document.root, {})});
+    document.root = std::move(root);
   }
-  Fields fields(*document);
+  Fields fields(document);
   fields.only(with_traffic({"api_version", "kind", "services", "survive"}));
   if (fields.has("api_version")) fields.exactly("api_version", "partita/v1");
   if (fields.has("kind")) fields.exactly("kind", "Services");
@@ -256,17 +255,16 @@ Result<ServicesFile> parse_services_file(const std::string& file, std::string_vi
   }
   if (fields.error()) return failed(*fields.error());
   avoid_buckets(read.services);
-  if (auto ok = check_names(*document, read.services); !ok) return failed(ok.error());
+  TRY(check_names(document, read.services));
   if (const auto refused = add_members(read.services))
-    return bad_input(fmt::format("{}:{}", document->file, refused->line), refused->message);
+    return bad_input(fmt::format("{}:{}", document.file, refused->line), refused->message);
   return read;
 }
 
 Result<std::vector<Service>> parse_services(const std::string& file, std::string_view text,
                                             const FileText& files) {
-  auto read = parse_services_file(file, text, files);
-  if (!read) return failed(read.error());
-  return std::move(read->services);
+  auto read = TRY(parse_services_file(file, text, files));
+  return std::move(read.services);
 }
 
 }  // namespace partita::forms

@@ -89,44 +89,39 @@ Result<plan::EnergyRate> rate_of(const profile::Csv& csv, const profile::CsvRow&
                         std::optional<double>& into) -> Result<void> {
     const int column = csv.column(name);
     if (column < 0) return {};
-    const auto number = profile::csv_number(csv, row, column, range);
-    if (!number) return failed(number.error());
-    into = *number;
+    into = TRY(profile::csv_number(csv, row, column, range));
     return {};
   };
-  if (auto done = read("price_per_kwh", kPrices, rate.price); !done) return failed(done.error());
-  if (auto done = read("co2_g_per_kwh", kGrams, rate.co2_g); !done) return failed(done.error());
+  TRY(read("price_per_kwh", kPrices, rate.price));
+  TRY(read("co2_g_per_kwh", kGrams, rate.co2_g));
   return rate;
 }
 
 }  // namespace
 
 Result<plan::Tariff> parse_tariff(const std::string& file, std::string_view text) {
-  const auto csv = profile::parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  if (auto fine = profile::require_columns(*csv, {"hour"}, {"price_per_kwh", "co2_g_per_kwh"});
+  const auto csv = TRY(profile::parse_csv(file, text));
+  if (auto fine = profile::require_columns(csv, {"hour"}, {"price_per_kwh", "co2_g_per_kwh"});
       !fine)
     return failed(fine.error());
-  if (csv->header.cells.size() < 2)
-    return bad_input(csv->at(csv->header), "needs a column price_per_kwh or co2_g_per_kwh");
-  if (csv->rows.size() > plan::kMostTariffHours)
-    return bad_input(file, fmt::format("has {} rows, at most {} are read", csv->rows.size(),
+  if (csv.header.cells.size() < 2)
+    return bad_input(csv.at(csv.header), "needs a column price_per_kwh or co2_g_per_kwh");
+  if (csv.rows.size() > plan::kMostTariffHours)
+    return bad_input(file, fmt::format("has {} rows, at most {} are read", csv.rows.size(),
                                        plan::kMostTariffHours));
   plan::Tariff tariff;
   std::optional<Hour> before;
-  for (const profile::CsvRow& row : csv->rows) {
-    const std::string& cell = row.cells[static_cast<std::size_t>(csv->column("hour"))];
+  for (const profile::CsvRow& row : csv.rows) {
+    const std::string& cell = row.cells[static_cast<std::size_t>(csv.column("hour"))];
     const auto hour = hour_of(cell);
     if (!hour)
-      return bad_input(csv->at(row),
-                       fmt::format("'hour' is '{}', must be as {}", cell, kHourForms));
+      return bad_input(csv.at(row), fmt::format("'hour' is '{}', must be as {}", cell, kHourForms));
     if (before)
       if (const std::string why = out_of_step(cell, *hour, *before); !why.empty())
-        return bad_input(csv->at(row), why);
+        return bad_input(csv.at(row), why);
     if (!before) tariff.from_s = hour->utc_s();
-    auto rate = rate_of(*csv, row);
-    if (!rate) return failed(rate.error());
-    tariff.hours.push_back(*rate);
+    auto rate = TRY(rate_of(csv, row));
+    tariff.hours.push_back(rate);
     before = hour;
   }
   tariff.daily = !before->day;

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/nearest.h"
 #include "base/unicode.h"
+#include "base/words.h"
 #include "forms/batch_forms.h"
 #include "forms/batch_text.h"
 #include "profile/csv.h"
@@ -24,11 +25,6 @@ using profile::CsvRow;
 constexpr int kKnownSizes[] = {1, 2, 3, 4, 7};
 constexpr std::size_t kMaxCommandBytes = 16'384;
 constexpr double kMaxPriority = 1e6, kMostTimeCv = 10;
-
-bool same_name(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
 
 // A word of the file shortened for messages.
 std::string shown(std::string_view word) {
@@ -125,7 +121,7 @@ Result<void> HeaderReader::take_time(const std::string& name, TimeColumn time, i
   const auto size = static_cast<std::size_t>(time.size);
   bool model_known = time.model.empty() || hw::builtin_catalogue().find(time.model);
   for (std::size_t m = 0; m < models_.size(); ++m) {
-    const bool named = same_name(models_[m].name, time.model);
+    const bool named = same_word(models_[m].name, time.model);
     model_known = model_known || named;
     if (!named && !time.model.empty()) continue;
     if (std::ranges::count(sizes_[m], time.size) == 0) continue;  // a size of other GPUs
@@ -207,9 +203,8 @@ class RowReader {
 
 Result<double> RowReader::number(const CsvRow& row, int column, double max, bool positive) const {
   constexpr double kAny = std::numeric_limits<double>::max();
-  const auto value = profile::csv_number(csv_, row, column, {-kAny, kAny});
-  if (!value) return value;
-  if (*value <= max && (positive ? *value > 0 : *value >= 0)) return value;
+  const auto value = TRY(profile::csv_number(csv_, row, column, {-kAny, kAny}));
+  if (value <= max && (positive ? value > 0 : value >= 0)) return value;
   const auto& name = csv_.header.cells[static_cast<std::size_t>(column)];
   return refuse(
       row, fmt::format("{} '{}' must be {} and at most {:.0f}", name,
@@ -217,9 +212,8 @@ Result<double> RowReader::number(const CsvRow& row, int column, double max, bool
 }
 
 Result<Nanos> RowReader::time(const CsvRow& row, int column, bool positive) const {
-  const auto value = number(row, column, seconds(kMaxTaskTime).value, positive);
-  if (!value) return failed(value.error());
-  const Nanos time = nanos({*value});
+  const auto value = TRY(number(row, column, seconds(kMaxTaskTime).value, positive));
+  const Nanos time = nanos({value});
   if (positive && time == 0)
     return refuse(row, fmt::format("{} '{}' is below half a nanosecond",
                                    csv_.header.cells[static_cast<std::size_t>(column)],
@@ -281,39 +275,28 @@ Result<Task> RowReader::read(const CsvRow& row) const {
   task.name = cell(row, columns_.task);
   if (const std::string fault = name_fault(task.name); !fault.empty())
     return refuse(row, fmt::format("task {}", fault));
-  auto sizes = times(row);
-  if (!sizes) return failed(sizes.error());
-  task.times = std::move(*sizes);
+  task.times = TRY(times(row));
   if (given(row, columns_.command)) task.command = cell(row, columns_.command);
   if (task.command.size() > kMaxCommandBytes)
     return refuse(row, fmt::format("command is longer than {} bytes", kMaxCommandBytes));
   if (given(row, columns_.release)) {
-    const auto release = time(row, columns_.release, false);
-    if (!release) return failed(release.error());
-    task.release = *release;
+    task.release = TRY(time(row, columns_.release, false));
   }
   if (given(row, columns_.deadline)) {
-    const auto deadline = time(row, columns_.deadline, false);
-    if (!deadline) return failed(deadline.error());
-    if (*deadline < task.release)
+    const auto deadline = TRY(time(row, columns_.deadline, false));
+    if (deadline < task.release)
       return refuse(row, fmt::format("deadline_s '{}' is before release_s '{}'",
                                      cell(row, columns_.deadline), cell(row, columns_.release)));
-    task.deadline = *deadline;
+    task.deadline = deadline;
   }
   if (given(row, columns_.priority)) {
-    const auto priority = number(row, columns_.priority, kMaxPriority, true);
-    if (!priority) return failed(priority.error());
-    task.priority = *priority;
+    task.priority = TRY(number(row, columns_.priority, kMaxPriority, true));
   }
   if (given(row, columns_.time_cv)) {
-    const auto cv = number(row, columns_.time_cv, kMostTimeCv, false);
-    if (!cv) return failed(cv.error());
-    task.time_cv = *cv;
+    task.time_cv = TRY(number(row, columns_.time_cv, kMostTimeCv, false));
   }
   if (given(row, columns_.after)) {
-    auto names = after(row);
-    if (!names) return failed(names.error());
-    task.after = std::move(*names);
+    task.after = TRY(after(row));
   }
   return task;
 }
@@ -413,21 +396,18 @@ Result<BatchProblem> parse_tasks(const std::string& file, std::string_view text,
                                  const std::vector<hw::GpuModel>& models,
                                  const std::vector<int>& gpus) {
   CHECK(!models.empty() && !gpus.empty());
-  const auto csv = profile::parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  const auto columns = HeaderReader(*csv, models).read();
-  if (!columns) return failed(columns.error());
-  if (csv->rows.size() > static_cast<std::size_t>(kMaxTasks))
-    return bad_input(csv->at(csv->rows[static_cast<std::size_t>(kMaxTasks)]),
+  const auto csv = TRY(profile::parse_csv(file, text));
+  const auto columns = TRY(HeaderReader(csv, models).read());
+  if (csv.rows.size() > static_cast<std::size_t>(kMaxTasks))
+    return bad_input(csv.at(csv.rows[static_cast<std::size_t>(kMaxTasks)]),
                      fmt::format("more than {} tasks", kMaxTasks));
   BatchProblem problem{{}, models, gpus};
-  const RowReader reader(*csv, *columns, models);
-  for (const CsvRow& row : csv->rows) {
-    auto task = reader.read(row);
-    if (!task) return failed(task.error());
-    problem.tasks.push_back(std::move(*task));
+  const RowReader reader(csv, columns, models);
+  for (const CsvRow& row : csv.rows) {
+    auto task = TRY(reader.read(row));
+    problem.tasks.push_back(std::move(task));
   }
-  if (auto ok = check_tasks(file, problem.tasks); !ok) return failed(ok.error());
+  TRY(check_tasks(file, problem.tasks));
   return problem;
 }
 

@@ -158,11 +158,10 @@ Result<TrafficTrace> read_counts(TraceLines lines, const Cells& header, const Tr
   while (lines.next()) {
     const bool candidate = lines.line().find(rows.name) != std::string_view::npos;
     if (++count > 1 && !candidate) continue;
-    const Result<Cells> cells = wide_cells(lines, header.size());
-    if (!cells) return failed(cells.error());
-    if (candidate && is_named(*cells, minutes, rows.name))
-      return counts_of(*cells, minutes, lines.at());
-    if (count == 1) only = counts_of(*cells, minutes, lines.at());
+    const Cells cells = TRY(wide_cells(lines, header.size()));
+    if (candidate && is_named(cells, minutes, rows.name))
+      return counts_of(cells, minutes, lines.at());
+    if (count == 1) only = counts_of(cells, minutes, lines.at());
   }
   if (count == 0) return bad_input(lines.at(), "there is no row under the header");
   if (rows.required || count > 1) return failed(unnamed_rows(lines, rows));
@@ -191,15 +190,13 @@ Result<TrafficTrace> read_times(TraceLines lines, const TraceColumns& columns,
   std::optional<double> first;
   bool dates = false;
   while (lines.next()) {
-    const Result<Cells> cells = wide_cells(lines, columns.width);
-    if (!cells) return failed(cells.error());
-    if (!only.empty() && (*cells)[static_cast<std::size_t>(columns.service)] != only) continue;
-    const std::string& cell = (*cells)[columns.time];
+    const Cells cells = TRY(wide_cells(lines, columns.width));
+    if (!only.empty() && cells[static_cast<std::size_t>(columns.service)] != only) continue;
+    const std::string& cell = cells[columns.time];
     if (!first) dates = cell.find(':') != cell.npos;
-    const Result<double> time = trace_time(cell, dates, lines.at());
-    if (!time) return failed(time.error());
-    if (!first) first = dates ? *time : 0;
-    const double at = *time - *first;
+    const double time = TRY(trace_time(cell, dates, lines.at()));
+    if (!first) first = dates ? time : 0;
+    const double at = time - *first;
     if (!trace.times_s.empty() && at < trace.times_s.back())
       return bad_input(lines.at(), fmt::format("{} is before the row above it; times must ascend",
                                                quoted_cell(cell)));
@@ -215,22 +212,19 @@ Result<TrafficTrace> read_times(TraceLines lines, const TraceColumns& columns,
 Result<std::set<std::string>> services_of(TraceLines lines, const TraceColumns& columns) {
   std::set<std::string> services;
   while (columns.service >= 0 && lines.next()) {
-    Result<Cells> cells = wide_cells(lines, columns.width);
-    if (!cells) return failed(cells.error());
-    services.insert(std::move((*cells)[static_cast<std::size_t>(columns.service)]));
+    Cells cells = TRY(wide_cells(lines, columns.width));
+    services.insert(std::move(cells[static_cast<std::size_t>(columns.service)]));
   }
   return services;
 }
 
 Result<TrafficTrace> read_some_times(const TraceLines& lines, const TraceColumns& columns,
                                      const TraceRows& rows) {
-  const auto services = services_of(lines, columns);
-  if (!services) return failed(services.error());
-  const bool named = services->contains(rows.name);
-  if (!named && (rows.required || services->size() > 1)) return failed(unnamed_rows(lines, rows));
-  auto trace = read_times(lines, columns, named ? rows.name : "");
-  if (!trace) return trace;
-  const std::vector<double>& times = trace->times_s;
+  const auto services = TRY(services_of(lines, columns));
+  const bool named = services.contains(rows.name);
+  if (!named && (rows.required || services.size() > 1)) return failed(unnamed_rows(lines, rows));
+  auto trace = TRY(read_times(lines, columns, named ? rows.name : ""));
+  const std::vector<double>& times = trace.times_s;
   if (times.size() < 2 || !(times.back() > times.front()))
     return bad_input(lines.file() + ":1", "a trace needs at least two times that differ");
   return trace;
@@ -242,14 +236,13 @@ Result<TrafficTrace> parse_traffic_trace(const std::string& file, std::string_vi
                                          const TraceRows& rows) {
   TraceLines lines(file, text);
   if (!lines.next()) return bad_input(file + ":1", "the file is empty");
-  const Result<Cells> header = lines.cells();
-  if (!header) return failed(header.error());
-  const int time = column_of(*header, {"at_s", "time_s", "timestamp", "time"});
+  const Cells header = TRY(lines.cells());
+  const int time = column_of(header, {"at_s", "time_s", "timestamp", "time"});
   if (time >= 0)
     return read_some_times(
-        lines, {header->size(), static_cast<std::size_t>(time), column_of(*header, {"service"})},
+        lines, {header.size(), static_cast<std::size_t>(time), column_of(header, {"service"})},
         rows);
-  if (!minute_columns(*header).empty()) return read_counts(lines, *header, rows);
+  if (!minute_columns(header).empty()) return read_counts(lines, header, rows);
   return bad_input(lines.at(),
                    "a trace has a column of times, at_s, time_s or timestamp, or a column for each "
                    "minute: 1, 2, 3, ...");

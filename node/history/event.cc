@@ -145,9 +145,8 @@ std::string event_json(const Event& event) {
 }
 
 Result<std::vector<Event>> parse_history(const std::string& file, std::string_view text) {
-  Result<Events> read = read_form<Events>(file, text, describe);
-  if (!read) return failed(read.error());
-  return std::move(read->events);
+  Events read = TRY(read_form<Events>(file, text, describe));
+  return std::move(read.events);
 }
 
 std::string series_json(const Series& series) { return write_form(series, describe); }

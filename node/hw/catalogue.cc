@@ -84,9 +84,8 @@ Result<GpuModel> builtin_model(std::string_view name) {
   const std::string wanted = lower_case(name);
   for (const auto& [file, text] : kShippedFiles)
     if (lower_case(file) == "data/gpus/" + wanted + ".json") return parsed(file, text);
-  const Result<const GpuModel*> found = builtin_catalogue().get(name);
-  if (!found) return failed(found.error());
-  return **found;
+  const GpuModel* found = TRY(builtin_catalogue().get(name));
+  return *found;
 }
 
 }  // namespace partita::hw

@@ -237,9 +237,8 @@ std::string profile_json(const MigProfile& p) {
 }  // namespace
 
 Result<GpuModel> parse_gpu_model(const std::string& file, std::string_view text) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields in(*document);
+  const auto document = TRY(parse_document(file, text));
+  Fields in(document);
   GpuModel gpu = read_gpu_model(in);
   if (in.error()) return failed(*in.error());
   return gpu;

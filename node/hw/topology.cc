@@ -123,9 +123,8 @@ Topology generic_topology(int clusters, int units) {
 }
 
 Result<Topology> parse_topology(const std::string& file, std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const Document document = TRY(parse_document(file, text));
+  Fields fields(document);
   fields.only({"name", "cluster", "unit", "units", "atoms", "dies", "assumed", "source"});
   Topology topology;
   topology.name = fields.name("name");

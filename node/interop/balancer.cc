@@ -280,7 +280,7 @@ void tell_cluster(Form& f, const Cluster& cluster) {
 
 Result<std::string> haproxy_config(const BalancedServices& services,
                                    const BalancerOptions& options) {
-  if (auto fine = check(services); !fine) return failed(fine.error());
+  TRY(check(services));
   std::string text(kWritten);
   if (!options.stats_socket.empty())
     text += fmt::format("global\n  stats socket {} mode 600 level admin\n", options.stats_socket);
@@ -295,7 +295,7 @@ Result<std::string> haproxy_config(const BalancedServices& services,
 }
 
 Result<std::string> nginx_config(const BalancedServices& services, const BalancerOptions& options) {
-  if (auto fine = check(services); !fine) return failed(fine.error());
+  TRY(check(services));
   std::string text(kWritten);
   for (const Door& door : doors_of(options)) {
     for (const BalancedService& one : services) text += nginx_upstream(one, door);
@@ -305,7 +305,7 @@ Result<std::string> nginx_config(const BalancedServices& services, const Balance
 }
 
 Result<std::string> envoy_endpoints(const BalancedServices& services) {
-  if (auto fine = check(services); !fine) return failed(fine.error());
+  TRY(check(services));
   std::vector<Cluster> clusters;
   for (const Door& door : doors_of({.http = "*", .grpc = "*"}))
     for (const BalancedService& one : services) clusters.push_back({&one, door});

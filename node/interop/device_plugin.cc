@@ -233,9 +233,8 @@ std::string plugin_yaml(const PluginConfig& config) {
 }
 
 Result<PluginConfig> parse_plugin_config(const std::string& file, std::string_view text) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const auto document = TRY(parse_document(file, text));
+  Fields fields(document);
   fields.only({"version", "flags", "resources", "sharing", "imex", "health"});
   if (fields.has("version")) fields.exactly("version", "v1");
   PluginConfig config;

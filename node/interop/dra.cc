@@ -192,10 +192,9 @@ Result<void> check_namespace(const std::string& name) {
 }
 
 Result<std::string> dra_yaml(const Geometry& geometry, const DraOptions& options) {
-  if (auto fine = check_namespace(options.kube_namespace); !fine) return failed(fine.error());
-  const Result<std::string> objects =
-      options.exact ? claims(geometry, options) : templates(geometry, options);
-  if (!objects) return failed(objects.error());
+  TRY(check_namespace(options.kube_namespace));
+  const std::string objects =
+      TRY(options.exact ? claims(geometry, options) : templates(geometry, options));
   std::set<std::string> seen;
   std::string text =
       "# For the DRA driver of NVIDIA GPUs; MPS needs its feature gate MPSSupport.\n";
@@ -203,7 +202,7 @@ Result<std::string> dra_yaml(const Geometry& geometry, const DraOptions& options
     if (gpu.slots.empty() || !seen.insert(gpu.board.model->name).second) continue;
     text += "---\n" + device_class(*gpu.board.model);
   }
-  return text + *objects;
+  return text + objects;
 }
 
 }  // namespace partita::interop

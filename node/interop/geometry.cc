@@ -127,7 +127,7 @@ Result<Geometry> from_plan(const std::string& file, const plan::ServingPlan& pla
                            .processes = instance.processes});
     }
     sort_slots(gpu);
-    if (auto ok = check(file, gpu); !ok) return failed(ok.error());
+    TRY(check(file, gpu));
     geometry.gpus.push_back(std::move(gpu));
   }
   return ordered(file, std::move(geometry));
@@ -158,7 +158,7 @@ Result<Geometry> from_state(const std::string& file, const device::StateDocument
       gpu.slots.push_back(*std::move(slot));
     }
     sort_slots(gpu);
-    if (auto ok = check(file, gpu); !ok) return failed(ok.error());
+    TRY(check(file, gpu));
     geometry.gpus.push_back(std::move(gpu));
   }
   return ordered(file, std::move(geometry));

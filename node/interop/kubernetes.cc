@@ -204,9 +204,8 @@ Result<std::map<std::string, PodKind>> pod_kinds_of(const Geometry& geometry) {
   for (const GpuGeometry& gpu : geometry.gpus)
     for (const Slot& slot : gpu.slots) {
       if (slot.service.empty()) continue;
-      auto group = pod_kind_of(gpu, slot);
-      if (!group) return failed(group.error());
-      ++groups.try_emplace(group->name, *group).first->second.instances;
+      auto group = TRY(pod_kind_of(gpu, slot));
+      ++groups.try_emplace(group.name, group).first->second.instances;
     }
   if (groups.empty()) return bad_input("", "no service is on these instances");
   return groups;
@@ -243,12 +242,11 @@ std::vector<Describe> objects_of(const std::map<std::string, PodKind>& groups,
 }  // namespace
 
 Result<std::string> kubernetes_json(const Geometry& geometry, const KubernetesOptions& options) {
-  if (auto fine = check_namespace(options.kube_namespace); !fine) return failed(fine.error());
+  TRY(check_namespace(options.kube_namespace));
   if (options.plan.empty() || dns_label(options.plan) != options.plan)
     return bad_input("--label", "Kubernetes wants lower-case letters, digits and dashes");
-  const auto groups = pod_kinds_of(geometry);
-  if (!groups) return failed(groups.error());
-  const std::vector<Describe> objects = objects_of(*groups, options);
+  const auto groups = TRY(pod_kinds_of(geometry));
+  const std::vector<Describe> objects = objects_of(groups, options);
   const auto list = [&](Form& f) {
     f.told("apiVersion", "v1");
     f.told("kind", "List");

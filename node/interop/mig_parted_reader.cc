@@ -7,6 +7,7 @@
 #include "base/append.h"
 #include "base/fields.h"
 #include "base/nearest.h"
+#include "base/words.h"
 #include "interop/mig_parted.h"
 #include "interop/placing.h"
 
@@ -112,16 +113,11 @@ MigPartedLabel read_label(Fields& configs, const Node::Member& member) {
   return label;
 }
 
-bool same_id(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
-
 bool matches(const MigPartedEntry& entry, const Board& board) {
   const auto listed = [&](const std::string& id) {
-    if (!board.pci_device_id.empty()) return same_id(id, board.pci_device_id);
+    if (!board.pci_device_id.empty()) return same_word(id, board.pci_device_id);
     return std::ranges::any_of(board.model->pci_device_ids,
-                               [&](const std::string& known) { return same_id(id, known); });
+                               [&](const std::string& known) { return same_word(id, known); });
   };
   if (!entry.device_filter.empty() && std::ranges::none_of(entry.device_filter, listed))
     return false;
@@ -147,9 +143,8 @@ Result<GpuGeometry> cut(const std::string& file, const MigPartedEntry& entry, co
 }  // namespace
 
 Result<MigPartedFile> parse_mig_parted(const std::string& file, std::string_view text) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const auto document = TRY(parse_document(file, text));
+  Fields fields(document);
   fields.only({"version", "mig-configs"});
   fields.exactly("version", "v1");
   MigPartedFile parsed{file, {}};
@@ -189,9 +184,8 @@ Result<Geometry> geometry_of(const MigPartedFile& file, const MigPartedLabel& la
             fmt::format("'devices' names GPU {}, which the node does not have", index));
     for (const Board& board : boards) {
       if (!matches(entry, board)) continue;
-      Result<GpuGeometry> gpu = cut(file.file, entry, board);
-      if (!gpu) return failed(gpu.error());
-      gpus.insert_or_assign(board.index, *std::move(gpu));
+      GpuGeometry gpu = TRY(cut(file.file, entry, board));
+      gpus.insert_or_assign(board.index, std::move(gpu));
     }
   }
   Geometry geometry;

@@ -12,11 +12,9 @@ namespace {
 
 Result<Geometry> read(const std::string& text, const std::vector<Board>& on,
                       const std::string& label = "") {
-  const Result<MigPartedFile> file = parse_mig_parted("c.yaml", text);
-  if (!file) return failed(file.error());
-  const Result<const MigPartedLabel*> chosen = chosen_label(*file, label);
-  if (!chosen) return failed(chosen.error());
-  return geometry_of(*file, **chosen, on);
+  const MigPartedFile file = TRY(parse_mig_parted("c.yaml", text));
+  const MigPartedLabel* chosen = TRY(chosen_label(file, label));
+  return geometry_of(file, *chosen, on);
 }
 
 std::string mig_parted_refusal(const std::string& text, const std::string& label = "") {

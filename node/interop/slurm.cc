@@ -98,10 +98,9 @@ Result<std::string> gres_conf(const Geometry& geometry, const SlurmOptions& opti
       text += fmt::format("NodeName={} Name=gpu Type={} File=/dev/nvidia{}\n", options.node_name,
                           gpu_type(*gpu.board.model), gpu.board.index);
     for (const Slot& slot : gpu.slots) {
-      const Result<std::string> files = device_files(gpu, slot, options.minors);
-      if (!files) return failed(files.error());
+      const std::string files = TRY(device_files(gpu, slot, options.minors));
       text += fmt::format("NodeName={} Name=gpu Type={} MultipleFiles={}\n", options.node_name,
-                          gpu.profile_of(slot).name, *files);
+                          gpu.profile_of(slot).name, files);
     }
   }
   return text;
@@ -110,7 +109,7 @@ Result<std::string> gres_conf(const Geometry& geometry, const SlurmOptions& opti
 }  // namespace
 
 Result<MigMinors> parse_mig_minors(const std::string& file, std::string_view text) {
-  if (auto ok = check_text(file, text); !ok) return failed(ok.error());
+  TRY(check_text(file, text));
   MigMinors minors;
   for (int line = 1; !text.empty(); ++line) {
     const auto end = text.find('\n');
@@ -133,19 +132,17 @@ Result<MigMinors> parse_mig_minors(const std::string& file, std::string_view tex
 Result<std::string> slurm_lines(const Geometry& geometry, const SlurmOptions& options) {
   if (!is_node_name(options.node_name))
     return bad_input("--node-name", fmt::format("'{}' is not a node name", options.node_name));
-  const Result<std::vector<TypeCount>> types = types_of(geometry);
-  if (!types) return failed(types.error());
-  const Result<std::string> gres = gres_conf(geometry, options);
-  if (!gres) return failed(gres.error());
-  const std::string value = gres_value(*types);
+  const std::vector<TypeCount> types = TRY(types_of(geometry));
+  const std::string gres = TRY(gres_conf(geometry, options));
+  const std::string value = gres_value(types);
   const std::string node =
       fmt::format("GresTypes=gpu\nNodeName={} Gres={}\n", options.node_name, value);
   const std::string dynamic =
       fmt::format("slurmd -Z -N {} --conf \"Gres={}\"\n", options.node_name, value);
-  if (options.part == SlurmPart::gres) return *gres;
+  if (options.part == SlurmPart::gres) return gres;
   if (options.part == SlurmPart::node) return node;
   if (options.part == SlurmPart::dynamic) return dynamic;
-  return "# gres.conf\n" + *gres + "# slurm.conf: add CPUs, RealMemory and the like to the line\n" +
+  return "# gres.conf\n" + gres + "# slurm.conf: add CPUs, RealMemory and the like to the line\n" +
          node + "# or instead of that line, a dynamic node\n" + dynamic;
 }
 

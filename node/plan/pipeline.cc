@@ -99,22 +99,18 @@ std::string to_string(const PipelineTerms& pipeline) {
 
 Result<PipelineGraph> graph_of(const PipelineTerms& pipeline) {
   if (pipeline.steps.empty()) return bad_input("", "a pipeline needs steps");
-  const auto writers = writers_of(pipeline);
-  if (!writers) return failed(writers.error());
+  const auto writers = TRY(writers_of(pipeline));
   PipelineGraph graph;
   for (const PipelineStep& step : pipeline.steps) {
     std::vector<std::size_t>& after = graph.after.emplace_back();
     for (const auto& [model, tensor] : step.inputs)
-      if (const auto writer = writers->find(tensor); writer != writers->end())
+      if (const auto writer = writers.find(tensor); writer != writers.end())
         after.push_back(writer->second);
     std::ranges::sort(after);
     after.erase(std::unique(after.begin(), after.end()), after.end());
   }
-  auto order = order_of(pipeline, graph.after);
-  if (!order) return failed(order.error());
-  graph.order = *std::move(order);
-  if (auto counted = count_requests(pipeline, *writers, graph); !counted)
-    return failed(counted.error());
+  graph.order = TRY(order_of(pipeline, graph.after));
+  TRY(count_requests(pipeline, writers, graph));
   return graph;
 }
 

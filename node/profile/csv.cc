@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/unicode.h"
+#include "base/words.h"
 
 namespace partita::profile {
 namespace {
@@ -15,13 +16,6 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string place(const std::string& file, int line) { return fmt::format("{}:{}", file, line); }
-
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 // A cell shortened for messages.
 std::string shown(std::string_view cell) {
@@ -92,9 +86,8 @@ Result<std::vector<std::string>> csv_cells(std::string_view line) {
     return plain_cells(line, most);
   std::vector<std::string> cells;
   for (;;) {
-    Result<std::string> cell = take_cell(line);
-    if (!cell) return failed(cell.error());
-    cells.push_back(std::move(*cell));
+    std::string cell = TRY(take_cell(line));
+    cells.push_back(std::move(cell));
     if (line.empty()) return cells;
     line.remove_prefix(1);
     if (cells.size() == kMaxCsvColumns) return bad_input("", "too many columns");

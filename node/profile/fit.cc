@@ -164,9 +164,8 @@ Result<Partitions> partitions_of(const WorkloadProfile& profile, const hw::GpuMo
   Partitions partitions;
   for (const ProfilePoint& p : profile.points) {
     if (partitions.contains(p.gpcs)) continue;
-    const Result<Partition> on = partition(gpu, p.gpcs);
-    if (!on) return failed(on.error());
-    partitions.emplace(p.gpcs, *on);
+    const Partition on = TRY(partition(gpu, p.gpcs));
+    partitions.emplace(p.gpcs, on);
   }
   for (const NoRun& p : profile.no_runs) {  // a size that the GPU lacks did not run, of course
     if (const Result<Partition> on = partition(gpu, p.gpcs)) partitions.emplace(p.gpcs, *on);
@@ -275,14 +274,13 @@ double rounded(double value) {
 
 Result<PerformanceLaw> fit(const WorkloadProfile& profile, const hw::GpuModel& gpu) {
   if (profile.points.empty()) return bad_input(profile.model, "no points to fit a law to");
-  const Result<Partitions> partitions = partitions_of(profile, gpu);
-  if (!partitions) return failed(partitions.error());
-  const std::vector<Sample> samples = samples_of(profile, *partitions);
+  const Partitions partitions = TRY(partitions_of(profile, gpu));
+  const std::vector<Sample> samples = samples_of(profile, partitions);
   const Vector start = logarithms(guess(samples));
   PerformanceLaw law = with_speed({}, minimise({samples, start}, start, kIterations));
   law.model = profile.model;
   MemoryChoice memory = fit_measured_memory(profile);
-  if (memory.right < 0) memory = fit_feasibility(tried(profile, *partitions));
+  if (memory.right < 0) memory = fit_feasibility(tried(profile, partitions));
   law.process_mib = memory.process_mib;
   law.request_mib = memory.request_mib;
   for (const Coefficient& c : kCoefficients) law.*c.member = rounded(law.*c.member);
@@ -291,10 +289,9 @@ Result<PerformanceLaw> fit(const WorkloadProfile& profile, const hw::GpuModel& g
 
 Result<MemoryScore> memory_score(const PerformanceLaw& law, const WorkloadProfile& profile,
                                  const hw::GpuModel& gpu) {
-  const Result<Partitions> partitions = partitions_of(profile, gpu);
-  if (!partitions) return failed(partitions.error());
+  const Partitions partitions = TRY(partitions_of(profile, gpu));
   MemoryScore score;
-  for (const GridRow& row : tried(profile, *partitions)) {
+  for (const GridRow& row : tried(profile, partitions)) {
     ++score.rows;
     if (fits(law, row.on, row.batch, row.processes) == row.ran) ++score.right;
   }
@@ -303,10 +300,9 @@ Result<MemoryScore> memory_score(const PerformanceLaw& law, const WorkloadProfil
 
 Result<std::vector<double>> errors(const PerformanceLaw& law, const WorkloadProfile& profile,
                                    const hw::GpuModel& gpu) {
-  const Result<Partitions> partitions = partitions_of(profile, gpu);
-  if (!partitions) return failed(partitions.error());
+  const Partitions partitions = TRY(partitions_of(profile, gpu));
   std::vector<double> result;
-  for (const Sample& sample : samples_of(profile, *partitions)) {
+  for (const Sample& sample : samples_of(profile, partitions)) {
     result.push_back(std::abs(std::expm1(residual(law, sample))));
   }
   return result;
@@ -315,9 +311,8 @@ Result<std::vector<double>> errors(const PerformanceLaw& law, const WorkloadProf
 Result<std::vector<double>> leave_one_out(const PerformanceLaw& law, const WorkloadProfile& profile,
                                           const hw::GpuModel& gpu) {
   if (profile.points.size() < 2) return bad_input(profile.model, "one point: nothing to leave out");
-  const Result<Partitions> partitions = partitions_of(profile, gpu);
-  if (!partitions) return failed(partitions.error());
-  const std::vector<Sample> samples = samples_of(profile, *partitions);
+  const Partitions partitions = TRY(partitions_of(profile, gpu));
+  const std::vector<Sample> samples = samples_of(profile, partitions);
   std::vector<double> result;
   for (std::size_t left_out = 0; left_out < samples.size(); ++left_out) {
     std::vector<Sample> others = samples;
@@ -332,10 +327,9 @@ Result<std::vector<double>> leave_one_out(const PerformanceLaw& law, const Workl
 Result<std::vector<ProfilePoint>> suspects(const PerformanceLaw& law,
                                            const WorkloadProfile& profile,
                                            const hw::GpuModel& gpu) {
-  const Result<Partitions> partitions = partitions_of(profile, gpu);
-  if (!partitions) return failed(partitions.error());
+  const Partitions partitions = TRY(partitions_of(profile, gpu));
   std::vector<ProfilePoint> result;
-  for (const Sample& sample : samples_of(profile, *partitions)) {
+  for (const Sample& sample : samples_of(profile, partitions)) {
     if (residual(law, sample) < -std::log(kSuspect)) result.push_back(sample.point);
   }
   return result;

@@ -43,16 +43,12 @@ Result<Row> parse_row(const Csv& csv, const CsvRow& row, int units) {
   Row one;
   one.kernel = row.cells[static_cast<std::size_t>(csv.column("kernel"))];
   if (one.kernel.empty()) return bad_input(csv.at(row), "'kernel' is empty");
-  const auto on = csv_integer(csv, row, csv.column("units"), {1, static_cast<double>(units)});
-  if (!on) return failed(on.error());
-  const auto time = csv_number(csv, row, csv.column("time_us"), {1e-9, kMaxTimeUs});
-  if (!time) return failed(time.error());
-  one.units = *on;
-  one.time_us = *time;
+  const auto on = TRY(csv_integer(csv, row, csv.column("units"), {1, static_cast<double>(units)}));
+  const auto time = TRY(csv_number(csv, row, csv.column("time_us"), {1e-9, kMaxTimeUs}));
+  one.units = on;
+  one.time_us = time;
   if (csv.column("index") < 0) return one;
-  const auto index = csv_integer(csv, row, csv.column("index"), {0, kMaxKernels - 1});
-  if (!index) return failed(index.error());
-  one.index = *index;
+  one.index = TRY(csv_integer(csv, row, csv.column("index"), {0, kMaxKernels - 1}));
   return one;
 }
 
@@ -64,9 +60,8 @@ struct Launch {
 };
 
 Result<std::vector<Launch>> parse_sequence(const std::string& file, std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const Document document = TRY(parse_document(file, text));
+  Fields fields(document);
   std::vector<Launch> launches;
   for (const Node& item : fields.list("kernels", kMaxKernels)) {
     Fields kernel(fields, item);
@@ -85,9 +80,8 @@ Result<std::vector<Launch>> parse_sequence(const std::string& file, std::string_
 using Tables = std::map<std::string, std::vector<double>>;  // latencies by kernel
 
 Result<Tables> parse_tables(const std::string& file, std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const Document document = TRY(parse_document(file, text));
+  Fields fields(document);
   Fields kernels = fields.object("kernel_latency");
   Tables tables;
   for (const Node::Member& member : kernels.node().members) {
@@ -122,33 +116,30 @@ double ModelKernels::time_us(int on_units) const {
 
 Result<ModelKernels> parse_kernel_csv(const std::string& file, std::string_view text, int units) {
   CHECK(units >= 1 && units <= hw::kMaxUnits);
-  const Result<Csv> csv = parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  if (auto fine = require_columns(*csv, {"kernel", "units", "time_us"}, {"index"}); !fine)
-    return failed(fine.error());
+  const Csv csv = TRY(parse_csv(file, text));
+  TRY(require_columns(csv, {"kernel", "units", "time_us"}, {"index"}));
   std::vector<KernelProfile> kernels;
   std::map<std::pair<int, std::string>, std::size_t> at;  // by index, or by name alone
   std::vector<int> order;
   std::set<int> indices;
   int most = 0;
-  for (const CsvRow& row : csv->rows) {
-    const Result<Row> one = parse_row(*csv, row, units);
-    if (!one) return failed(one.error());
-    const auto [found, fresh] = at.try_emplace({one->index, one->kernel}, kernels.size());
+  for (const CsvRow& row : csv.rows) {
+    const Row one = TRY(parse_row(csv, row, units));
+    const auto [found, fresh] = at.try_emplace({one.index, one.kernel}, kernels.size());
     if (fresh) {
-      if (one->index >= 0 && !indices.insert(one->index).second)
-        return bad_input(csv->at(row), fmt::format("index {} is another kernel's", one->index));
+      if (one.index >= 0 && !indices.insert(one.index).second)
+        return bad_input(csv.at(row), fmt::format("index {} is another kernel's", one.index));
       if (kernels.size() == kMaxKernels)
-        return bad_input(csv->at(row), fmt::format("more than {} kernels", kMaxKernels));
-      kernels.push_back({one->kernel, Measured(static_cast<std::size_t>(units))});
-      order.push_back(one->index);
+        return bad_input(csv.at(row), fmt::format("more than {} kernels", kMaxKernels));
+      kernels.push_back({one.kernel, Measured(static_cast<std::size_t>(units))});
+      order.push_back(one.index);
     }
-    double& time = kernels[found->second].time_us[static_cast<std::size_t>(one->units - 1)];
+    double& time = kernels[found->second].time_us[static_cast<std::size_t>(one.units - 1)];
     if (time != 0)
-      return bad_input(csv->at(row),
-                       fmt::format("'{}' on {} units appears twice", one->kernel, one->units));
-    time = one->time_us;
-    most = std::max(most, one->units);
+      return bad_input(csv.at(row),
+                       fmt::format("'{}' on {} units appears twice", one.kernel, one.units));
+    time = one.time_us;
+    most = std::max(most, one.units);
   }
   if (most != units)
     return bad_input(file, fmt::format("no time on all {} units of the GPU, only on up to {}. "
@@ -180,14 +171,12 @@ std::string kernel_csv(const ModelKernels& model) {
 }
 
 Result<ModelKernels> parse_reef(const ReefFiles& files, const std::string& model, int units) {
-  const auto launches = parse_sequence(files.sequence_file, files.sequence);
-  if (!launches) return failed(launches.error());
-  const auto tables = parse_tables(files.table_file, files.table);
-  if (!tables) return failed(tables.error());
+  const auto launches = TRY(parse_sequence(files.sequence_file, files.sequence));
+  const auto tables = TRY(parse_tables(files.table_file, files.table));
   ModelKernels all{model, units, {}};
-  for (const Launch& launch : *launches) {
-    const auto table = tables->find(launch.kernel);
-    if (table == tables->end())
+  for (const Launch& launch : launches) {
+    const auto table = tables.find(launch.kernel);
+    if (table == tables.end())
       return bad_input(files.table_file, "no times of kernel '" + launch.kernel + "'");
     KernelProfile kernel{launch.kernel, {}};
     for (int n = 1; n <= units; ++n)

@@ -22,22 +22,21 @@ int column_of(const Csv& csv, std::string_view older, std::string_view newer) {
 void in_order(KernelTrace& trace) { std::ranges::stable_sort(trace, {}, &TracedKernel::begin_us); }
 
 Result<KernelTrace> parse_rocprof(const std::string& file, std::string_view text) {
-  const Result<Csv> csv = parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  const int name = column_of(*csv, "KernelName", "Kernel_Name");
-  const int begin = column_of(*csv, "BeginNs", "Start_Timestamp");
-  const int end = column_of(*csv, "EndNs", "End_Timestamp");
+  const Csv csv = TRY(parse_csv(file, text));
+  const int name = column_of(csv, "KernelName", "Kernel_Name");
+  const int begin = column_of(csv, "BeginNs", "Start_Timestamp");
+  const int end = column_of(csv, "EndNs", "End_Timestamp");
   if (name < 0 || begin < 0 || end < 0)
-    return bad_input(csv->at(csv->header),
+    return bad_input(csv.at(csv.header),
                      "has no columns KernelName, BeginNs and EndNs (rocprof) or Kernel_Name, "
                      "Start_Timestamp and End_Timestamp (rocprofv3)");
   KernelTrace trace;
-  for (const CsvRow& row : csv->rows) {
-    const auto from = csv_number(*csv, row, begin, {0, kMaxNs});
-    const auto to = csv_number(*csv, row, end, {0, kMaxNs});
+  for (const CsvRow& row : csv.rows) {
+    const auto from = csv_number(csv, row, begin, {0, kMaxNs});
+    const auto to = csv_number(csv, row, end, {0, kMaxNs});
     if (!from) return failed(from.error());
     if (!to) return failed(to.error());
-    if (*to < *from) return bad_input(csv->at(row), "it ends before it begins");
+    if (*to < *from) return bad_input(csv.at(row), "it ends before it begins");
     trace.push_back(
         {row.cells[static_cast<std::size_t>(name)], *from / kNsPerUs, (*to - *from) / kNsPerUs});
   }

@@ -97,16 +97,14 @@ bool fits(const PerformanceLaw& law, const Partition& on, int batch, int process
 Result<ProfileTable> table_from_laws(const PerformanceLaws& laws, const hw::GpuModel& gpu) {
   ProfileTable table;
   for (const int profile : hw::plain_profiles(gpu)) {
-    const Result<Partition> on =
-        partition(gpu, gpu.profiles[static_cast<std::size_t>(profile)].gpcs);
-    if (!on) return failed(on.error());
+    const Partition on = TRY(partition(gpu, gpu.profiles[static_cast<std::size_t>(profile)].gpcs));
     for (const PerformanceLaw& law : laws.laws) {
       for (int processes = 1; processes <= kGridMaxProcesses; ++processes) {
         for (int batch = 1; batch <= kGridMaxBatch; batch *= 2) {
-          if (!fits(law, *on, batch, processes)) continue;
+          if (!fits(law, on, batch, processes)) continue;
           WorkloadProfile& workload = table[law.model];
           workload.model = law.model;
-          workload.points.push_back(predict(law, *on, batch, processes));
+          workload.points.push_back(predict(law, on, batch, processes));
           workload.points.back().learned_on = laws.gpu_model;
         }
       }

@@ -41,9 +41,8 @@ std::string law_json(const PerformanceLaw& law) {
 }  // namespace
 
 Result<PerformanceLaws> parse_laws(const std::string& file, std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const Document document = TRY(parse_document(file, text));
+  Fields fields(document);
   fields.exactly("api_version", kApiVersion);
   fields.exactly("kind", kKind);
   fields.only({"api_version", "kind", "gpu_model", "source", "laws"});

@@ -46,36 +46,28 @@ Result<std::optional<std::string>> parse_source(const Csv& csv, const CsvRow& ro
 
 // A point; throughput and latency stay 0 in a row that did not run.
 Result<ProfilePoint> parse_point(const Csv& csv, const CsvRow& row, const Columns& at) {
-  const Result<int> gpcs = csv_integer(csv, row, at.gpcs, {1, kMaxGpcs});
-  if (!gpcs) return failed(gpcs.error());
-  const Result<int> batch = csv_integer(csv, row, at.batch, {1, kMaxBatch});
-  if (!batch) return failed(batch.error());
-  const Result<int> processes = csv_integer(csv, row, at.processes, {1, kMaxProcesses});
-  if (!processes) return failed(processes.error());
+  const int gpcs = TRY(csv_integer(csv, row, at.gpcs, {1, kMaxGpcs}));
+  const int batch = TRY(csv_integer(csv, row, at.batch, {1, kMaxBatch}));
+  const int processes = TRY(csv_integer(csv, row, at.processes, {1, kMaxProcesses}));
   const double share =
-      at.units.throughput_per_process ? *processes : 1;  // the limit is on the total
-  const Result<double> throughput =
-      csv_number(csv, row, at.throughput, {0, kMaxThroughputRps / share});
-  if (!throughput) return failed(throughput.error());
-  const Result<double> latency =
-      csv_number(csv, row, at.latency, {0, kMaxLatencyMs / at.units.latency_unit_ms});
-  if (!latency) return failed(latency.error());
-  if ((*throughput == 0) != (*latency == 0)) {
+      at.units.throughput_per_process ? processes : 1;  // the limit is on the total
+  const double throughput =
+      TRY(csv_number(csv, row, at.throughput, {0, kMaxThroughputRps / share}));
+  const double latency =
+      TRY(csv_number(csv, row, at.latency, {0, kMaxLatencyMs / at.units.latency_unit_ms}));
+  if ((throughput == 0) != (latency == 0)) {
     return bad_input(csv.at(row),
                      "throughput and latency must both be positive, or both 0 (did not run)");
   }
-  const double total = std::min(*throughput * share, kMaxThroughputRps);
-  ProfilePoint point{
-      *gpcs, *batch, *processes, Rps{total}, Millis{*latency * at.units.latency_unit_ms}, {}};
+  const double total = std::min(throughput * share, kMaxThroughputRps);
+  ProfilePoint point{gpcs, batch, processes, Rps{total}, Millis{latency * at.units.latency_unit_ms},
+                     {}};
   if (at.memory >= 0 && !row.cells[static_cast<std::size_t>(at.memory)].empty()) {
-    const Result<double> memory = csv_number(csv, row, at.memory, {0, kMaxMemoryMib});
-    if (!memory) return failed(memory.error());
-    point.memory = Mib{*memory};
+    const double memory = TRY(csv_number(csv, row, at.memory, {0, kMaxMemoryMib}));
+    point.memory = Mib{memory};
   }
   if (at.source >= 0) {
-    Result<std::optional<std::string>> source = parse_source(csv, row, at.source);
-    if (!source) return failed(source.error());
-    point.learned_on = *std::move(source);
+    point.learned_on = TRY(parse_source(csv, row, at.source));
   }
   return point;
 }
@@ -90,12 +82,11 @@ struct Collected {
   std::map<std::tuple<int, int, int>, Row> rows;
 
   Result<void> add(const Csv& csv, const CsvRow& row, const Columns& at) {
-    const Result<ProfilePoint> point = parse_point(csv, row, at);
-    if (!point) return failed(point.error());
-    const std::tuple key(point->gpcs, point->processes, point->batch);
-    if (!rows.emplace(key, Row{row.line, *point}).second) {
+    const ProfilePoint point = TRY(parse_point(csv, row, at));
+    const std::tuple key(point.gpcs, point.processes, point.batch);
+    if (!rows.emplace(key, Row{row.line, point}).second) {
       return bad_input(csv.at(row), fmt::format("{} GPCs, batch {}, {} processes appear twice",
-                                                point->gpcs, point->batch, point->processes));
+                                                point.gpcs, point.batch, point.processes));
     }
     return {};
   }
@@ -149,33 +140,27 @@ Result<std::string> parse_shape(const Csv& csv, const CsvRow& row, int column) {
 }  // namespace
 
 Result<ProfileTable> parse_native_csv(const std::string& file, std::string_view text) {
-  const Result<Csv> csv = parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  const Result<void> columns =
-      require_columns(*csv, {"model", "gpcs", "batch", "processes", "throughput_rps", "latency_ms"},
-                      {"memory_mib", "source", "shape"});
-  if (!columns) return failed(columns.error());
-  const Columns at{csv->column("gpcs"),       csv->column("batch"),
-                   csv->column("processes"),  csv->column("throughput_rps"),
-                   csv->column("latency_ms"), csv->column("memory_mib"),
-                   csv->column("source"),     {"throughput_rps", "latency_ms", 1.0, false}};
+  const Csv csv = TRY(parse_csv(file, text));
+  TRY(require_columns(csv, {"model", "gpcs", "batch", "processes", "throughput_rps", "latency_ms"},
+                      {"memory_mib", "source", "shape"}));
+  const Columns at{csv.column("gpcs"),       csv.column("batch"),
+                   csv.column("processes"),  csv.column("throughput_rps"),
+                   csv.column("latency_ms"), csv.column("memory_mib"),
+                   csv.column("source"),     {"throughput_rps", "latency_ms", 1.0, false}};
   Models models;
   std::map<std::string, std::map<Length, std::string>> shapes;  // of a model, by their lengths
-  const int model_column = csv->column("model"), shape_column = csv->column("shape");
-  for (const CsvRow& row : csv->rows) {
-    const Result<std::string> model = parse_model(*csv, row, model_column);
-    if (!model) return failed(model.error());
-    const Result<std::string> shape = parse_shape(*csv, row, shape_column);
-    if (!shape) return failed(shape.error());
-    const Result<void> added = models[{*model, *shape}].add(*csv, row, at);
-    if (!added) return failed(added.error());
-    auto& known = shapes[*model];
-    const auto [same, fresh] = known.emplace(length_of(*shape), *shape);
-    if (same->second != *shape || (known.size() > 1 && known.contains(0)))
-      return bad_input(csv->at(row),
+  const int model_column = csv.column("model"), shape_column = csv.column("shape");
+  for (const CsvRow& row : csv.rows) {
+    const std::string model = TRY(parse_model(csv, row, model_column));
+    const std::string shape = TRY(parse_shape(csv, row, shape_column));
+    TRY(models[{model, shape}].add(csv, row, at));
+    auto& known = shapes[model];
+    const auto [same, fresh] = known.emplace(length_of(shape), shape);
+    if (same->second != shape || (known.size() > 1 && known.contains(0)))
+      return bad_input(csv.at(row),
                        fmt::format("model '{}' has points of the shapes '{}' and '{}', which are "
                                    "told apart by their greatest sizes: give it another name",
-                                   *model, known.begin()->second, *shape));
+                                   model, known.begin()->second, shape));
   }
   ProfileTable table;
   for (const auto& [key, collected] : models) {
@@ -184,39 +169,37 @@ Result<ProfileTable> parse_native_csv(const std::string& file, std::string_view 
     const bool alone = shapes.at(key.first).size() == 1;
     std::string name = alone ? key.first : with_bucket(key.first, length_of(key.second));
     if (!profile.points.empty() && !table.emplace(name, std::move(profile)).second)
-      return bad_input(csv->at(csv->header), fmt::format("there are two models '{}'", name));
+      return bad_input(csv.at(csv.header), fmt::format("there are two models '{}'", name));
   }
-  if (table.empty()) return bad_input(csv->at(csv->header), "no row ran: every row is 0,0");
-  if (auto agree = check_rows(*csv, models, at.units); !agree) return failed(agree.error());
+  if (table.empty()) return bad_input(csv.at(csv.header), "no row ran: every row is 0,0");
+  TRY(check_rows(csv, models, at.units));
   return table;
 }
 
 Result<WorkloadProfile> parse_parvagpu_csv(const std::string& file, const std::string& model,
                                            std::string_view text) {
-  const Result<Csv> csv = parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  const Result<void> columns = require_columns(
-      *csv, {"Mig instance", "Batch size", "Workload Number", "Throughput", "Latency"});
-  if (!columns) return failed(columns.error());
-  const Columns at{csv->column("Mig instance"),
-                   csv->column("Batch size"),
-                   csv->column("Workload Number"),
-                   csv->column("Throughput"),
-                   csv->column("Latency"),
+  const Csv csv = TRY(parse_csv(file, text));
+  TRY(require_columns(csv,
+                      {"Mig instance", "Batch size", "Workload Number", "Throughput", "Latency"}));
+  const Columns at{csv.column("Mig instance"),
+                   csv.column("Batch size"),
+                   csv.column("Workload Number"),
+                   csv.column("Throughput"),
+                   csv.column("Latency"),
                    -1,
                    -1,
                    {"Throughput", "Latency", 1000.0, true}};
   Models models;
   Collected& collected = models[{model, ""}];
-  for (const CsvRow& row : csv->rows) {
-    const Result<void> added = collected.add(*csv, row, at);
+  for (const CsvRow& row : csv.rows) {
+    const Result<void> added = collected.add(csv, row, at);
     if (!added) return failed(added.error());
   }
   WorkloadProfile profile = collected.profile(model);
   if (profile.points.empty()) {
-    return bad_input(csv->at(csv->header), "no row ran: every row is 0,0");
+    return bad_input(csv.at(csv.header), "no row ran: every row is 0,0");
   }
-  if (auto agree = check_rows(*csv, models, at.units); !agree) return failed(agree.error());
+  TRY(check_rows(csv, models, at.units));
   return profile;
 }
 

@@ -33,10 +33,9 @@ bool doomed(const Task& task, const std::map<long, Task>& tasks) {
 Result<Queue> Queue::create(const Config& config, const Loaded& loaded,
                             const std::vector<FoundInstance>& found, Nanos now) {
   plan::BatchProblem gpus{{}, config.models, config.gpus, config.reconfigurer};
-  auto planner = planners::batch::LivePlanner::create(std::move(gpus), config.planning);
-  if (!planner) return failed(planner.error());
-  planner->machine().capacity(config.cpus, config.ram_gib);
-  Queue queue(config, *std::move(planner));
+  auto planner = TRY(planners::batch::LivePlanner::create(std::move(gpus), config.planning));
+  planner.machine().capacity(config.cpus, config.ram_gib);
+  Queue queue(config, std::move(planner));
   queue.spots_ = spots_of(queue.planner_.machine().forest(),
                           {{}, config.models, config.gpus, config.reconfigurer}, config.indices);
   queue.now_ = now;

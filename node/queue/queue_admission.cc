@@ -76,7 +76,7 @@ std::size_t Queue::open() const {
 
 Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now,
                                        const std::map<long, State>& ended) const {
-  if (auto fine = check_numbers(spec); !fine) return failed(fine.error());
+  TRY(check_numbers(spec));
   bool fits = false;
   for (const hw::GpuModel& model : config_.models)
     fits = fits || !profiles_for(spec, model).empty();
@@ -85,7 +85,7 @@ Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now,
   if (spec.gpus > most_at_once(spec, config_))
     return bad_input("gpus", fmt::format("these GPUs have at most {} of its instances at once",
                                          most_at_once(spec, config_)));
-  if (auto fine = check_times(spec, config_); !fine) return failed(fine.error());
+  TRY(check_times(spec, config_));
   if (config_.cpus > 0 && spec.cpus > config_.cpus)
     return bad_input("cpus",
                      fmt::format("{} are asked for, and {} may be used", spec.cpus, config_.cpus));

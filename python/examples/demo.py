@@ -1,7 +1,8 @@
 """The demo as a script, cell by cell: plan services, check and simulate the plan, see what a judge
 says to a broken one, ask what more traffic would do, schedule a batch, ask an agent.
 
-    PARTITA_LIBRARY=build/release/libpartita.so.0 PYTHONPATH=python python3 python/examples/demo.py
+    PARTITA_LIBRARY=build/release/libpartita.so.0 PYTHONPATH=build/release/python \\
+      python3 python/examples/demo.py
 
 The words behind it: the data folder, a file for the plan, and an agent's place, as in
 `demo.py data plan.json unix:/run/partita/api.sock`.

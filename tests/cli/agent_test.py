@@ -34,12 +34,6 @@ class AgentTest(harness.CliTest):
         self.write("services.yaml", SERVICES % 300)
         self.driver = ON_SIM
 
-    def variable(self, name, value):
-        before = os.environ.get(name)
-        os.environ[name] = value
-        self.addCleanup(lambda: os.environ.pop(name) if before is None
-                        else os.environ.__setitem__(name, before))
-
     def quick_settings(self, driver):
         """Looks every second; a GPU that is well again is used at once."""
         machine = ", machine: machine.yaml" if driver == "sim" else ""

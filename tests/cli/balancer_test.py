@@ -3,16 +3,14 @@ Debian's HAProxy and nginx think of it. Envoy is not in Debian: its fields are c
 envoy.config.endpoint.v3.ClusterLoadAssignment has them."""
 
 import http.client
-import http.server
 import json
 import shutil
-import socket
 import subprocess
-import threading
 import time
 import unittest
 
 from harness import CliTest
+from servers import Answers, free_port, started
 
 
 def node(name, number, **more):
@@ -38,7 +36,7 @@ STATUS = {"api_version": "partita/v1", "kind": "FleetStatus", "fleet": "f", "rev
                        service("search.v2", piece("n2", 1)), service("nowhere")]}
 
 
-class Gateway(http.server.BaseHTTPRequestHandler):
+class Gateway(Answers):
     """Carries the service or does not, and does not say so to who checks until `tells`."""
 
     def do_GET(self):
@@ -49,26 +47,9 @@ class Gateway(http.server.BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         self.answer(200 if self.server.carries else 404)
 
-    def answer(self, status):
-        self.send_response(status)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
 
 def gateway(carries):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Gateway)
-    server.carries, server.tells = carries, True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    return started(Gateway, carries=carries, tells=True)
 
 
 class BalancerTest(CliTest):

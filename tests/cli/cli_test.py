@@ -11,6 +11,7 @@ import subprocess
 import unittest
 
 from harness import PROGRAM, CliTest
+from servers import all_of
 
 
 class Plans(CliTest):
@@ -351,14 +352,7 @@ class Output(CliTest):
         process = subprocess.Popen([PROGRAM, *self.plan_args()], stdout=slave, stderr=slave,
                                    cwd=self.folder, env={**os.environ, **environment})
         os.close(slave)
-        output = b""
-        while True:
-            try:
-                part = os.read(master, 4096)
-            except OSError:
-                break
-            output += part
-        os.close(master)
+        output = all_of(master)
         self.assertEqual(process.wait(timeout=60), 0)
         return output
 

@@ -17,6 +17,7 @@ import unittest
 import apply_test
 from apply_test import MACHINE, ONE, plan
 from harness import PROGRAM, SERVICES, CliTest, profiles
+from servers import all_of
 
 EVIL = "\033]0;owned\007\u202e"
 GIB = 1 << 30
@@ -116,14 +117,7 @@ class Terminals(CliTest):
                                    stderr=slave, cwd=self.folder,
                                    env=environment(**{"TERM": "xterm", **changed}))
         os.close(slave)
-        output = b""
-        while True:
-            try:
-                part = os.read(master, 4096)
-            except OSError:
-                break
-            output += part
-        os.close(master)
+        output = all_of(master)
         process.wait(timeout=60)
         return output.decode().replace("\r\n", "\n")
 

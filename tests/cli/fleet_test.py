@@ -12,6 +12,7 @@ import time
 import unittest
 
 import harness
+from servers import free_port
 
 MACHINE = """gpus: [{model: A100-80GB, count: 2, mig: true}]
 state: node.state
@@ -25,12 +26,6 @@ priorities: [{service: chat, priority: 2}]
 NODES = ("n1", "n2", "n3")
 WITHIN_S = float(os.environ.get("PARTITA_FLEET_WITHIN", "15"))
 ON_A_BUSY_MACHINE_S = 90
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @unittest.skipUnless(shutil.which("etcd"), "etcd is not installed")

@@ -1,7 +1,6 @@
 """What reaches the server behind a forwarding worker, through the gateway, over the link and out
 again: the trace context of a request, and tensors of text."""
 
-import http.server
 import json
 import os
 import struct
@@ -9,27 +8,20 @@ import threading
 import unittest
 
 from gateway_harness import GatewayCase
+from servers import Answers, started
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-class Echo(http.server.BaseHTTPRequestHandler):
+class Echo(Answers):
     """A model whose outputs are its inputs, in the binary form; and a chat."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def log_message(self, *_):
-        pass
-
     def send(self, head, binary=b""):
         text = json.dumps(head).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Inference-Header-Content-Length", str(len(text)))
-        self.send_header("Content-Length", str(len(text) + len(binary)))
-        self.end_headers()
-        self.wfile.write(text + binary)
+        self.answer(200, text + binary, inference_header_content_length=len(text))
 
     def do_GET(self):
         kind = "BYTES" if self.path.endswith("/text") else "FP32"
@@ -53,10 +45,7 @@ class Echo(http.server.BaseHTTPRequestHandler):
 class ForwardTest(GatewayCase):
     def setUp(self):
         super().setUp()
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
-        self.server.daemon_threads = True
-        self.server.lock, self.server.headers = threading.Lock(), []
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = started(Echo, lock=threading.Lock(), headers=[])
         self.log = os.path.join(self.folder, "access.log")
 
     def tearDown(self):

@@ -71,6 +71,13 @@ class CliTest(unittest.TestCase):
             os.symlink(beside, self.path("build/release/remote"))
         os.symlink(os.path.join(SOURCE, "data"), self.path("data"))
 
+    def variable(self, name, value):
+        """Of the environment of the test and what it runs."""
+        before = os.environ.get(name)
+        os.environ[name] = value
+        self.addCleanup(lambda: os.environ.pop(name) if before is None
+                        else os.environ.__setitem__(name, before))
+
     def path(self, name):
         return os.path.join(self.folder, name)
 

@@ -12,6 +12,7 @@ import urllib.parse
 
 import harness
 from interop_test import PLAN, instance
+from servers import Answers
 
 KINDS = {"deviceclasses", "services", "poddisruptionbudgets", "resourceclaimtemplates",
          "deployments"}
@@ -69,18 +70,8 @@ class Server(http.server.ThreadingHTTPServer):
                    and one["spec"]["selector"]["matchLabels"]["partita.gpu/service"] == service)
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(Answers):
     protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def answer(self, status, body):
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
     def do_GET(self):
         server, url = self.server, urllib.parse.urlsplit(self.path)

@@ -173,22 +173,11 @@ class ApiServer(http.server.ThreadingHTTPServer):
                  for one in slices for these in one.get("sharedCounters", [])})
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(Answers):
     protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
 
     def parse_request(self):
         return time.monotonic() >= self.server.down_until and super().parse_request()
-
-    def answer(self, status, body):
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
     def do_GET(self):
         server, url = self.server, urllib.parse.urlsplit(self.path)

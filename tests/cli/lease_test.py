@@ -27,12 +27,6 @@ class LeaseTest(harness.CliTest):
                             ("XDG_RUNTIME_DIR", self.folder)):
             self.variable(name, value)
 
-    def variable(self, name, value):
-        before = os.environ.get(name)
-        os.environ[name] = value
-        self.addCleanup(lambda: os.environ.pop(name) if before is None
-                        else os.environ.__setitem__(name, before))
-
     def machine(self, speed):
         self.write("machine.yaml", MACHINE % speed)
 

@@ -4,7 +4,6 @@ PARTITA_CHAOS_S makes the chaos longer."""
 
 import contextlib
 import http.client
-import http.server
 import json
 import os
 import random
@@ -18,14 +17,9 @@ import unittest
 
 from gateway_harness import GatewayCase, assignment
 from harness import PROGRAM
+from servers import Answers, free_port, started
 
 COST = "step=5,sequence=0.05,prompt_token=0.02"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def free_ports(count):
@@ -44,26 +38,15 @@ def free_ports(count):
 @contextlib.contextmanager
 def fixed_engine(status, kind, answer):
     """One that has a model, and gives every request this answer."""
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-        def say(self, code, what, text):
-            self.send_response(code)
-            self.send_header("Content-Type", what)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text.encode())
-
+    class Handler(Answers):
         def do_GET(self):  # pylint: disable=invalid-name
-            self.say(200, "application/json", '{"data": [{"id": "m"}]}')
+            self.answer(200, {"data": [{"id": "m"}]})
 
         def do_POST(self):  # pylint: disable=invalid-name
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            self.say(status, kind, answer(json.loads(body)))
+            self.answer(status, answer(json.loads(body)), kind)
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = started(Handler)
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:

@@ -3,31 +3,23 @@ four numbers, and `answer` says what becomes of a request."""
 
 import contextlib
 import http.server
-import json
 import ssl
 import threading
 import time
 
+from servers import Answers
 
-class Handler(http.server.BaseHTTPRequestHandler):
+
+class Handler(Answers):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-
-    def log_message(self, *_):
-        pass
-
-    def send(self, status, body=b"{}"):
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def do_GET(self):
         name = self.path.rsplit("/", 1)[1]
         shape = [-1, 2, 2]
-        self.send(200, json.dumps({
+        self.answer(200, {
             "name": name, "inputs": [{"name": "x", "datatype": "FP32", "shape": shape}],
-            "outputs": [{"name": "y", "datatype": "FP32", "shape": shape}]}).encode())
+            "outputs": [{"name": "y", "datatype": "FP32", "shape": shape}]})
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -36,7 +28,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             number = len(self.server.requests)
         status, seconds = self.server.answer(number)
         time.sleep(seconds)
-        self.send(status)
+        self.answer(status, {})
 
 
 @contextlib.contextmanager

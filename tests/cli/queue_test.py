@@ -22,10 +22,7 @@ class QueueTest(harness.CliTest):
         self.write("machine.yaml", MACHINE)
         for name, value in (("PARTITA_SIM", self.path("machine.yaml")),
                             ("PARTITA_STATE_DIR", self.path("state"))):
-            before = os.environ.get(name)
-            os.environ[name] = value
-            self.addCleanup(lambda name=name, before=before: os.environ.pop(name)
-                            if before is None else os.environ.__setitem__(name, before))
+            self.variable(name, value)
         self.server = None
         self.addCleanup(self.kill)
 

@@ -1,7 +1,6 @@
 """partita --server URL: commands of a node as clients of an agent's API. The server here is
 another implementation, which gives what the program itself writes on a simulated node."""
 
-import http.server
 import json
 import os
 import socketserver
@@ -11,6 +10,7 @@ import unittest
 import urllib.parse
 
 import harness
+from servers import Answers
 
 MACHINE = """gpus:
   - {model: A100-80GB, count: 2, mig: true}
@@ -21,19 +21,11 @@ instances:
 TOKEN = "a-token-of-the-test"
 
 
-class Agent(http.server.BaseHTTPRequestHandler):
+class Agent(Answers):
     """Answers with `documents` by path, keeps what came; asks for the token."""
 
     documents = {}
     seen = []
-
-    def answer(self, status, body):
-        data = body.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
     def do_any(self):
         length = int(self.headers.get("Content-Length", 0))
@@ -61,9 +53,6 @@ class Agent(http.server.BaseHTTPRequestHandler):
         return self.answer(202 if self.command != "GET" else 200, found)
 
     do_GET = do_PUT = do_POST = do_any
-
-    def log_message(self, *args):
-        pass
 
     def address_string(self):
         return "client"

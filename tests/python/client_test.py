@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import shutil
 import signal
 import socketserver
@@ -20,7 +21,8 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAM = pathlib.Path(os.environ["PARTITA"])
-sys.path[:0] = [str(SOURCE / "python"), str(SOURCE / "tests/cli")]
+PACKAGES = PROGRAM.with_name("python")
+sys.path[:0] = [str(PACKAGES), str(SOURCE / "tests/cli")]
 
 import partita  # noqa: E402
 import partita.agent_documents as documents  # noqa: E402
@@ -151,13 +153,9 @@ class LiveTest(unittest.TestCase):
                               for one in others[len(parts):]}, query, name)
 
     def test_types_are_those_of_the_api(self):
-        self.agent.folder.joinpath("openapi.json").write_text(json.dumps(self.client.openapi()))
-        made = self.agent.folder / "agent_documents.py"
-        subprocess.run([sys.executable, SOURCE / "tools/make_python_types.py", "--api",
-                        self.agent.folder / "openapi.json", made], check=True)
-        committed = SOURCE / "python/partita/agent_documents.py"
-        self.assertEqual(made.read_text("utf-8"), committed.read_text("utf-8"),
-                         "run tools/make_python_types.py --api")
+        tool = runpy.run_path(str(SOURCE / "tools/make_python_types.py"))
+        self.assertEqual((PACKAGES / "partita/agent_documents.py").read_text("utf-8"),
+                         tool["api_text"](self.client.openapi()))
 
     def test_what_commands_say(self):
         server = ("--server", self.client.server)
@@ -286,7 +284,7 @@ class LiveTest(unittest.TestCase):
             [sys.executable, SOURCE / "python/examples/demo.py", SOURCE / "data",
              self.agent.folder / "plan.json", self.client.server],
             capture_output=True, check=False, text=True, timeout=120,
-            env=dict(os.environ, PYTHONPATH=str(SOURCE / "python"), PARTITA_LIBRARY=str(library)))
+            env=dict(os.environ, PYTHONPATH=str(PACKAGES), PARTITA_LIBRARY=str(library)))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("the agent of " + self.client.health()["node"], done.stdout)
 

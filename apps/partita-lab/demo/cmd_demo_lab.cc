@@ -42,8 +42,8 @@ constexpr char kPackageFile[] = "data/thermal/gp107.config";
 constexpr char kPowersFile[] = "data/thermal/gp107.ptrace";
 
 Result<void> store(MemoryFiles& files) {
-  if (auto written = files.write_atomic(kFloorplanFile, kFloorplan); !written) return written;
-  if (auto written = files.write_atomic(kPackageFile, kPackage); !written) return written;
+  TRY(files.write_atomic(kFloorplanFile, kFloorplan));
+  TRY(files.write_atomic(kPackageFile, kPackage));
   return files.write_atomic(kPowersFile, kPowers);
 }
 
@@ -58,52 +58,45 @@ std::string map_of(const thermal::ThermalChip& chip, const thermal::Solution& so
 }
 
 Result<Exit> show_kernels(Context& context) {
-  const Result<hw::Topology> topology = decide::load_topology(kKernelGpu);
-  if (!topology) return failed(topology.error());
+  const hw::Topology topology = TRY(decide::load_topology(kKernelGpu));
   std::vector<profile::ModelKernels> models;
   for (const auto& [name, text] :
        {std::pair("encoder", kEncoder), std::pair("convnet", kConvnet)}) {
-    auto model = profile::parse_kernel_csv(name, text, topology->units());
-    if (!model) return failed(model.error());
-    models.push_back(*std::move(model));
+    auto model = TRY(profile::parse_kernel_csv(name, text, topology.units()));
+    models.push_back(std::move(model));
   }
-  const auto configs = decide::load_configs("", *topology, 1);
-  if (!configs) return failed(configs.error());
-  const auto problem = decide::kernel_problem(*topology, models, *configs, kSwitches);
-  if (!problem) return failed(problem.error());
-  const auto planned = decide::plan_kernels(*problem, *topology, 1);
-  if (!planned) return failed(planned.error());
-  say(context, decide::kernel_plan_text(*problem, **planned, *topology, context.width));
+  const auto configs = TRY(decide::load_configs("", topology, 1));
+  const auto problem = TRY(decide::kernel_problem(topology, models, configs, kSwitches));
+  const auto planned = TRY(decide::plan_kernels(problem, topology, 1));
+  say(context, decide::kernel_plan_text(problem, *planned, topology, context.width));
   return Exit::done;
 }
 
 Result<void> show_heat(Context& context, const std::string& picture) {
   MemoryFiles files;
-  if (auto stored = store(files); !stored) return stored;
+  TRY(store(files));
   thermal::ThermalNames names;
   names.flp = kFloorplanFile;
   names.config = kPackageFile;
   names.power = kPowersFile;
-  const auto chip = thermal::load_thermal_chip(files, names);
-  if (!chip) return failed(chip.error());
-  const auto power = thermal::load_thermal_power(files, names, chip->chip);
-  if (!power) return failed(power.error());
+  const auto chip = TRY(thermal::load_thermal_chip(files, names));
+  const auto power = TRY(thermal::load_thermal_power(files, names, chip.chip));
   std::vector<double> watts;
-  for (const int column : power->columns)
-    watts.push_back(power->trace.rows.front()[static_cast<std::size_t>(column)]);
+  for (const int column : power.columns)
+    watts.push_back(power.trace.rows.front()[static_cast<std::size_t>(column)]);
 
-  const thermal::SteadyState steady = thermal::steady_state(chip->network, watts);
-  const std::vector<double> kelvin = thermal::block_temperatures(chip->network, steady.solution);
+  const thermal::SteadyState steady = thermal::steady_state(chip.network, watts);
+  const std::vector<double> kelvin = thermal::block_temperatures(chip.network, steady.solution);
   const auto hottest = std::ranges::max_element(kelvin), coldest = std::ranges::min_element(kelvin);
   const auto name = [&](auto at) -> const std::string& {
-    return chip->network.block_names()[static_cast<std::size_t>(at - kelvin.begin())];
+    return chip.network.block_names()[static_cast<std::size_t>(at - kelvin.begin())];
   };
   say(context, fmt::format("{:.1f} W on {} blocks in {} x {} cells: {} is hottest with {:.1f} K "
                            "above the air, {} coldest with {:.1f} K\n",
-                           steady.power, kelvin.size(), chip->network.rows(), chip->network.cols(),
-                           name(hottest), *hottest - chip->network.ambient(), name(coldest),
-                           *coldest - chip->network.ambient()));
-  if (const auto written = write_output(picture, map_of(*chip, steady.solution)); !written)
+                           steady.power, kelvin.size(), chip.network.rows(), chip.network.cols(),
+                           name(hottest), *hottest - chip.network.ambient(), name(coldest),
+                           *coldest - chip.network.ambient()));
+  if (const auto written = write_output(picture, map_of(chip, steady.solution)); !written)
     complain(context, "no picture: " + to_string(written.error()));
   else
     say(context, fmt::format("\nThe map as a picture: {}\n", picture));
@@ -113,13 +106,12 @@ Result<void> show_heat(Context& context, const std::string& picture) {
 Result<Exit> run_demo_lab(Context& context, const std::string& picture) {
   const Painter painter(context.colour);
   say(context, painter.bold("1. Two models on one MI50, their kernels on masks of CUs") + "\n\n");
-  if (auto shown = show_kernels(context); !shown) return shown;
+  TRY(show_kernels(context));
   say(context,
       "\n" + painter.bold("2. Where the heat goes: a chip whose SMs work in turns") + "\n\n");
   const std::string beside =
       context.files.is_directory("build") ? "build/demo-heat.svg" : "demo-heat.svg";
-  if (auto shown = show_heat(context, picture.empty() ? beside : picture); !shown)
-    return failed(shown.error());
+  TRY(show_heat(context, picture.empty() ? beside : picture));
   if (std::fflush(context.out) != 0) return environment_error("standard output", "cannot write");
   return Exit::done;
 }

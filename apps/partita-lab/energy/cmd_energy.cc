@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <memory>
 
 #include "base/table.h"
 #include "decide/energy.h"
@@ -70,20 +69,16 @@ Result<Exit> run_energy_fit(Context& context, RegressionFlags flags) {
   set_options(flags);
   if (flags.counters.counters.empty() == flags.counters.telemetry.empty())
     return bad_input("COUNTERS", "give a file of counters, or --telemetry");
-  const auto window = parse_duration("--window", flags.window);
-  if (!window) return failed(window.error());
-  flags.counters.window = *window;
-  const auto model = decide::fit_energy(context.files, flags.counters, flags.fit);
-  if (!model) return failed(model.error());
-  const std::string content =
-      flags.output.format == "json" ? energy::model_json(*model) : model_text(*model);
-  return finish(context, flags.output, content);
+  flags.counters.window = TRY(parse_duration("--window", flags.window));
+  const auto model = TRY(decide::fit_energy(context.files, flags.counters, flags.fit));
+  return finish(context, flags.output,
+                flags.output.json() ? energy::model_json(model) : model_text(model));
 }
 
 Command add_energy_fit(CLI::App& energy) {
-  CLI::App* command = energy.add_subcommand(
-      "fit", "Find out what an access of each component costs, from runs that were measured");
-  auto flags = std::make_shared<RegressionFlags>();
+  auto [command, flags] = adding<RegressionFlags>(
+      energy, "fit",
+      "Find out what an access of each component costs, from runs that were measured");
   add_regression(*command, *flags);
   flag(*command, "--telemetry", flags->counters.telemetry);
   flag(*command, "--window", flags->window)->default_str(flags->window);
@@ -115,17 +110,15 @@ std::string validation_text(const energy::Validation& found) {
 
 Result<Exit> run_energy_validate(Context& context, ValidationFlags flags) {
   set_options(flags);
-  const auto found = decide::validate_energy(context.files, flags.counters, flags.fit, flags.model);
-  if (!found) return failed(found.error());
-  const std::string content =
-      flags.output.format == "json" ? energy::validation_json(*found) : validation_text(*found);
-  return finish(context, flags.output, content);
+  const auto found =
+      TRY(decide::validate_energy(context.files, flags.counters, flags.fit, flags.model));
+  return finish(context, flags.output,
+                flags.output.json() ? energy::validation_json(found) : validation_text(found));
 }
 
 Command add_energy_validate(CLI::App& energy) {
-  CLI::App* command = energy.add_subcommand(
-      "validate", "Leave out every row in turn: how well do the others predict it?");
-  auto flags = std::make_shared<ValidationFlags>();
+  auto [command, flags] = adding<ValidationFlags>(
+      energy, "validate", "Leave out every row in turn: how well do the others predict it?");
   add_regression(*command, *flags);
   command->get_option("COUNTERS")->required();
   flag(*command, "--model", flags->model);
@@ -161,17 +154,15 @@ std::string prediction_text(const energy::Prediction& found) {
 }
 
 Result<Exit> run_energy_predict(Context& context, const PredictionFlags& flags) {
-  const auto found = decide::predict_energy(context.files, flags.model, flags.counters);
-  if (!found) return failed(found.error());
-  const std::string content =
-      flags.output.format == "json" ? energy::prediction_json(*found) : prediction_text(*found);
-  return finish(context, flags.output, content);
+  const auto found = TRY(decide::predict_energy(context.files, flags.model, flags.counters));
+  return finish(context, flags.output,
+                flags.output.json() ? energy::prediction_json(found) : prediction_text(found));
 }
 
 Command add_energy_predict(CLI::App& energy) {
-  CLI::App* command = energy.add_subcommand(
-      "predict", "Say what programs take by a model, from their counters; energy per instruction");
-  auto flags = std::make_shared<PredictionFlags>();
+  auto [command, flags] = adding<PredictionFlags>(
+      energy, "predict",
+      "Say what programs take by a model, from their counters; energy per instruction");
   command->add_option("MODEL", flags->model, "As `energy fit --format json` writes it")
       ->type_name("FILE")
       ->required();

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "base/table.h"
 #include "decide/input.h"
@@ -45,7 +44,7 @@ std::string recovered_svg(const floorplan::Recovery& recovery) {
 Result<void> write_pictures(Context& context, const RecoverFlags& flags,
                             const floorplan::Session& session,
                             const floorplan::Recovery& recovery) {
-  if (auto made = context.files.make_directories(flags.pictures); !made) return made;
+  TRY(context.files.make_directories(flags.pictures));
   const auto write = [&](const std::string& name, const std::string& bytes) {
     return context.files.write_atomic(flags.pictures + "/" + name, bytes);
   };
@@ -104,39 +103,31 @@ Result<std::vector<floorplan::MethodScore>> scores_of(Context& context, const Re
                                                       const floorplan::Session& session,
                                                       const floorplan::Recovery& recovery) {
   if (flags.truth.empty()) return std::vector<floorplan::MethodScore>{};
-  const auto text = read_input(context.files, "--truth", flags.truth);
-  if (!text) return failed(text.error());
-  const auto truth = thermal::read_flp(flags.truth, *text);
-  if (!truth) return failed(truth.error());
-  return floorplan::scores(session, recovery, *truth, flags.truth);
+  const auto text = TRY(read_input(context.files, "--truth", flags.truth));
+  const auto truth = TRY(thermal::read_flp(flags.truth, text));
+  return floorplan::scores(session, recovery, truth, flags.truth);
 }
 
 Result<Exit> run_recover(Context& context, const RecoverFlags& flags) {
-  const auto session = floorplan::load_session(context.files, flags.session);
-  if (!session) return failed(session.error());
-  const auto recovery = floorplan::recover(
-      *session, {flags.variation, flags.counter_error / 100, true}, flags.session);
-  if (!recovery) return failed(recovery.error());
-  const auto scores = scores_of(context, flags, *session, *recovery);
-  if (!scores) return failed(scores.error());
+  const auto session = TRY(floorplan::load_session(context.files, flags.session));
+  const auto recovery = TRY(floorplan::recover(
+      session, {flags.variation, flags.counter_error / 100, true}, flags.session));
+  const auto scores = TRY(scores_of(context, flags, session, recovery));
   if (!flags.flp.empty())
-    if (auto written = context.files.write_atomic(flags.flp, thermal::write_flp(recovery->plan));
+    if (auto written = context.files.write_atomic(flags.flp, thermal::write_flp(recovery.plan));
         !written)
       return failed(written.error());
-  if (!flags.pictures.empty())
-    if (auto written = write_pictures(context, flags, *session, *recovery); !written)
-      return failed(written.error());
-  const floorplan::StatedRecovery stated = floorplan::stated_recovery(*recovery, *scores);
-  const std::string content = flags.output.format == "json"  ? floorplan::recovery_json(stated)
-                              : flags.output.format == "svg" ? recovered_svg(*recovery)
-                                                             : recovery_text(stated);
-  return finish(context, flags.output, content);
+  if (!flags.pictures.empty()) TRY(write_pictures(context, flags, session, recovery));
+  const floorplan::StatedRecovery stated = floorplan::stated_recovery(recovery, scores);
+  return finish(context, flags.output,
+                flags.output.json()  ? floorplan::recovery_json(stated)
+                : flags.output.svg() ? recovered_svg(recovery)
+                                     : recovery_text(stated));
 }
 
 Command add_recover(CLI::App& floorplan) {
-  CLI::App* command = floorplan.add_subcommand(
-      "recover", "Find the blocks of a chip in infrared pictures of it at work");
-  auto flags = std::make_shared<RecoverFlags>();
+  auto [command, flags] = adding<RecoverFlags>(
+      floorplan, "recover", "Find the blocks of a chip in infrared pictures of it at work");
   flag(*command, "--session", flags->session)->required();
   flag(*command, "--truth", flags->truth);
   flag(*command, "--blocks-file", flags->flp);
@@ -186,9 +177,9 @@ void add_camera_flags(CLI::App& command, SimulateFlags& flags) {
 }
 
 Command add_simulate_infrared(CLI::App& floorplan) {
-  CLI::App* command = floorplan.add_subcommand(
-      "simulate", "Make an infrared session of a chip that is known, to try recovery on");
-  auto flags = std::make_shared<SimulateFlags>();
+  auto [command, flags] =
+      adding<SimulateFlags>(floorplan, "simulate",
+                            "Make an infrared session of a chip that is known, to try recovery on");
   flag(*command, "--dir", flags->directory)->required();
   within(flag(*command, "--sm", flags->set_up.sm), 0, 5)->default_str("1");
   add_camera_flags(*command, *flags);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "base/index.h"
 #include "base/form.h"
@@ -31,9 +30,8 @@ struct SteadyAnswer {
 
 Result<SteadyAnswer> answer_of(Context& context, const thermal::ThermalNames& names,
                                const thermal::ThermalChip& chip) {
-  const auto power = thermal::load_thermal_power(context.files, names, chip.chip);
-  if (!power) return failed(power.error());
-  SteadyAnswer answer{chip, thermal::mean_watts(power->trace, power->columns), {}, {}};
+  const auto power = TRY(thermal::load_thermal_power(context.files, names, chip.chip));
+  SteadyAnswer answer{chip, thermal::mean_watts(power.trace, power.columns), {}, {}};
   answer.state = thermal::steady_state(chip.network, answer.watts);
   answer.kelvin = thermal::block_temperatures(chip.network, answer.state.solution);
   return answer;
@@ -123,42 +121,39 @@ const thermal::Floorplan& plan_on(const thermal::ThermalChip& chip, int layer) {
 }
 
 Result<std::string> picture_of(const SteadyAnswer& answer, const SteadyFlags& flags) {
-  const Result<int> layer = chosen_layer(answer.chip.network, flags.layer);
-  if (!layer) return failed(layer.error());
-  const raster::Grid map = thermal::layer_map(answer.chip.network, answer.state.solution, *layer);
+  const int layer = TRY(chosen_layer(answer.chip.network, flags.layer));
+  const raster::Grid map = thermal::layer_map(answer.chip.network, answer.state.solution, layer);
   if (flags.output.format == "npy") return raster::write_npy({map});
   raster::HeatMapOptions options;
-  options.title = fmt::format("Layer {}, {:.1f} W", *layer, answer.state.power);
+  options.title = fmt::format("Layer {}, {:.1f} W", layer, answer.state.power);
   options.unit = "K";
-  options.outlines = outlines_of(plan_on(answer.chip, *layer));
+  options.outlines = outlines_of(plan_on(answer.chip, layer));
   return flags.output.format == "png" ? raster::heat_map_png(map, options)
                                       : raster::heat_map_svg(map, options);
 }
 
 Result<Exit> run_steady(Context& context, const SteadyFlags& flags) {
-  const Result<thermal::ThermalChip> chip = thermal::load_thermal_chip(context.files, flags.names);
-  if (!chip) return failed(chip.error());
-  const Result<SteadyAnswer> answer = answer_of(context, flags.names, *chip);
-  if (!answer) return failed(answer.error());
-  note_thermal(context, chip->notes);
+  const thermal::ThermalChip chip = TRY(thermal::load_thermal_chip(context.files, flags.names));
+  const SteadyAnswer answer = TRY(answer_of(context, flags.names, chip));
+  note_thermal(context, chip.notes);
   Result<std::string> content = std::string();
   if (flags.output.format == "text") {
-    content = steady_text(*answer);
-  } else if (flags.output.format == "json") {
-    content = steady_json(*answer, flags.names.hotspot_compat);
+    content = steady_text(answer);
+  } else if (flags.output.json()) {
+    content = steady_json(answer, flags.names.hotspot_compat);
   } else {
-    content = picture_of(*answer, flags);
+    content = picture_of(answer, flags);
   }
   if (!content) return failed(content.error());
-  const thermal::Solution& solution = answer->state.solution;
+  const thermal::Solution& solution = answer.state.solution;
   if (!flags.steady_file.empty()) {
     const auto written = context.files.write_atomic(
-        flags.steady_file, thermal::write_steady(thermal::steady_lines(chip->network, solution)));
+        flags.steady_file, thermal::write_steady(thermal::steady_lines(chip.network, solution)));
     if (!written) return failed(written.error());
   }
   if (!flags.grid_steady_file.empty()) {
     const auto written = context.files.write_atomic(
-        flags.grid_steady_file, thermal::write_grid_steady(chip->network, solution));
+        flags.grid_steady_file, thermal::write_grid_steady(chip.network, solution));
     if (!written) return failed(written.error());
   }
   return finish(context, flags.output, *content);
@@ -169,9 +164,8 @@ void add_layer_flag(CLI::App& command, int& layer) {
 }
 
 Command add_thermal_steady(CLI::App& thermal) {
-  CLI::App* command = thermal.add_subcommand(
-      "steady", "Temperatures once the mean of the powers has lasted for long");
-  auto flags = std::make_shared<SteadyFlags>();
+  auto [command, flags] = adding<SteadyFlags>(
+      thermal, "steady", "Temperatures once the mean of the powers has lasted for long");
   add_thermal_flags(*command, flags->names);
   flag(*command, "--steady-file", flags->steady_file);
   flag(*command, "--grid-steady-file", flags->grid_steady_file);
@@ -186,8 +180,8 @@ Command add_thermal_steady(CLI::App& thermal) {
 }
 
 Command add_thermal_map(CLI::App& thermal) {
-  CLI::App* command = thermal.add_subcommand("map", "The steady state of one layer as a heat map");
-  auto flags = std::make_shared<SteadyFlags>();
+  auto [command, flags] =
+      adding<SteadyFlags>(thermal, "map", "The steady state of one layer as a heat map");
   add_thermal_flags(*command, flags->names);
   add_layer_flag(*command, flags->layer);
   add_output(*command, flags->output, {"svg", "png", "npy"});

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
 
 #include "base/form.h"
 #include "base/parse_number.h"
@@ -28,10 +27,9 @@ enum class ResultKind { steady, grid, trace };
 
 // By the first line that says something.
 Result<ResultKind> kind_of(const std::string& file, std::string_view text) {
-  const auto lines = thermal::word_lines(file, text);
-  if (!lines) return failed(lines.error());
-  if (lines->empty()) return bad_input(file, "no temperatures");
-  const auto& words = lines->front().words;
+  const auto lines = TRY(thermal::word_lines(file, text));
+  if (lines.empty()) return bad_input(file, "no temperatures");
+  const auto& words = lines.front().words;
   if (words[0] == "Layer") return ResultKind::grid;
   if (words.size() != 2 || words[0] == "Unit")
     return words.size() == 2 ? ResultKind::steady : ResultKind::trace;
@@ -52,15 +50,13 @@ struct ComparisonAnswer {
 
 Result<ComparisonAnswer> compare_steady(const ComparisonFlags& flags, const std::string& result,
                                         const std::string& reference) {
-  const auto ours = thermal::read_steady(flags.result, result);
-  if (!ours) return failed(ours.error());
-  const auto theirs = thermal::read_steady(flags.reference, reference);
-  if (!theirs) return failed(theirs.error());
+  const auto ours = TRY(thermal::read_steady(flags.result, result));
+  const auto theirs = TRY(thermal::read_steady(flags.reference, reference));
   std::map<std::string, double> known;
-  for (const thermal::NamedKelvin& line : *theirs) known.emplace(line.name, line.kelvin);
+  for (const thermal::NamedKelvin& line : theirs) known.emplace(line.name, line.kelvin);
   ComparisonAnswer answer;
   std::vector<double> a, b;
-  for (const thermal::NamedKelvin& line : *ours) {
+  for (const thermal::NamedKelvin& line : ours) {
     const auto found = known.find(line.name);
     if (found == known.end()) {
       ++answer.unmatched;
@@ -78,34 +74,32 @@ Result<ComparisonAnswer> compare_steady(const ComparisonFlags& flags, const std:
 
 Result<ComparisonAnswer> compare_traces(const ComparisonFlags& flags, const std::string& result,
                                         const std::string& reference) {
-  const auto ours = thermal::read_ttrace(flags.result, result);
-  if (!ours) return failed(ours.error());
-  const auto theirs = thermal::read_ttrace(flags.reference, reference);
-  if (!theirs) return failed(theirs.error());
-  if (ours->rows.size() != theirs->rows.size())
-    return bad_input(flags.result, fmt::format("{} samples; {} has {}", ours->rows.size(),
-                                               flags.reference, theirs->rows.size()));
+  const auto ours = TRY(thermal::read_ttrace(flags.result, result));
+  const auto theirs = TRY(thermal::read_ttrace(flags.reference, reference));
+  if (ours.rows.size() != theirs.rows.size())
+    return bad_input(flags.result, fmt::format("{} samples; {} has {}", ours.rows.size(),
+                                               flags.reference, theirs.rows.size()));
   ComparisonAnswer answer;
   std::vector<double> all_a, all_b;
   std::vector<Part> blocks;
-  for (std::size_t i = 0; i < ours->names.size(); ++i) {
-    const auto found = std::ranges::find(theirs->names, ours->names[i]);
-    if (found == theirs->names.end()) {
+  for (std::size_t i = 0; i < ours.names.size(); ++i) {
+    const auto found = std::ranges::find(theirs.names, ours.names[i]);
+    if (found == theirs.names.end()) {
       ++answer.unmatched;
       continue;
     }
-    const auto column = static_cast<std::size_t>(found - theirs->names.begin());
+    const auto column = static_cast<std::size_t>(found - theirs.names.begin());
     std::vector<double> a, b;
-    for (std::size_t row = 0; row < ours->rows.size(); ++row) {
-      a.push_back(ours->rows[row][i]);
-      b.push_back(theirs->rows[row][column]);
+    for (std::size_t row = 0; row < ours.rows.size(); ++row) {
+      a.push_back(ours.rows[row][i]);
+      b.push_back(theirs.rows[row][column]);
     }
-    blocks.push_back({ours->names[i], thermal::value_agreement(a, b, flags.ambient)});
+    blocks.push_back({ours.names[i], thermal::value_agreement(a, b, flags.ambient)});
     all_a.insert(all_a.end(), a.begin(), a.end());
     all_b.insert(all_b.end(), b.begin(), b.end());
   }
   if (all_a.empty()) return bad_input(flags.result, "no name is in both files");
-  answer.unmatched += static_cast<int>(theirs->names.size() - blocks.size());
+  answer.unmatched += static_cast<int>(theirs.names.size() - blocks.size());
   answer.parts.push_back({"all samples", thermal::value_agreement(all_a, all_b, flags.ambient)});
   answer.parts.insert(answer.parts.end(), blocks.begin(), blocks.end());
   return answer;
@@ -117,9 +111,7 @@ Result<thermal::GridSize> size_of_maps(const ComparisonFlags& flags, std::size_t
   if (flags.grid.empty()) {
     size.rows = size.cols = static_cast<int>(std::lround(std::sqrt(static_cast<double>(cells))));
   } else {
-    const Result<thermal::GridSize> given = thermal::parse_grid_size("--grid", flags.grid);
-    if (!given) return failed(given.error());
-    size = *given;
+    size = TRY(thermal::parse_grid_size("--grid", flags.grid));
   }
   if (static_cast<std::size_t>(size.rows) * static_cast<std::size_t>(size.cols) != cells)
     return bad_input("--grid", fmt::format("layers of {} cells; say their ROWS,COLS", cells));
@@ -129,36 +121,29 @@ Result<thermal::GridSize> size_of_maps(const ComparisonFlags& flags, std::size_t
 Result<thermal::CellSize> cell_size(Context& context, const ComparisonFlags& flags,
                                     const thermal::GridSize& size) {
   if (flags.flp.empty()) return thermal::CellSize{};
-  const auto text = read_input(context.files, "--flp", flags.flp);
-  if (!text) return failed(text.error());
-  const auto plan = thermal::read_flp(flags.flp, *text);
-  if (!plan) return failed(plan.error());
-  return thermal::CellSize{plan->width * 1e6 / size.cols, plan->height * 1e6 / size.rows};
+  const auto text = TRY(read_input(context.files, "--flp", flags.flp));
+  const auto plan = TRY(thermal::read_flp(flags.flp, text));
+  return thermal::CellSize{plan.width * 1e6 / size.cols, plan.height * 1e6 / size.rows};
 }
 
 Result<ComparisonAnswer> compare_grids(Context& context, const ComparisonFlags& flags,
                                        const std::string& result, const std::string& reference) {
-  const auto ours = thermal::read_grid_steady(flags.result, result);
-  if (!ours) return failed(ours.error());
-  const auto theirs = thermal::read_grid_steady(flags.reference, reference);
-  if (!theirs) return failed(theirs.error());
-  const std::size_t cells = ours->layers.front().size();
-  if (ours->layers.size() != theirs->layers.size() || cells != theirs->layers.front().size())
-    return bad_input(
-        flags.result,
-        fmt::format("{} layers of {} cells; {} has {} of {}", ours->layers.size(), cells,
-                    flags.reference, theirs->layers.size(), theirs->layers.front().size()));
-  const Result<thermal::GridSize> size = size_of_maps(flags, cells);
-  if (!size) return failed(size.error());
-  const Result<thermal::CellSize> cell = cell_size(context, flags, *size);
-  if (!cell) return failed(cell.error());
+  const auto ours = TRY(thermal::read_grid_steady(flags.result, result));
+  const auto theirs = TRY(thermal::read_grid_steady(flags.reference, reference));
+  const std::size_t cells = ours.layers.front().size();
+  if (ours.layers.size() != theirs.layers.size() || cells != theirs.layers.front().size())
+    return bad_input(flags.result, fmt::format("{} layers of {} cells; {} has {} of {}",
+                                               ours.layers.size(), cells, flags.reference,
+                                               theirs.layers.size(), theirs.layers.front().size()));
+  const thermal::GridSize size = TRY(size_of_maps(flags, cells));
+  const thermal::CellSize cell = TRY(cell_size(context, flags, size));
   ComparisonAnswer answer;
   std::vector<double> all_a, all_b;
-  for (std::size_t n = 0; n < ours->layers.size(); ++n) {
-    raster::Grid a(size->rows, size->cols), b(size->rows, size->cols);
-    a.values = ours->layers[n];
-    b.values = theirs->layers[n];
-    answer.maps.push_back(thermal::map_agreement(a, b, *cell, flags.ambient));
+  for (std::size_t n = 0; n < ours.layers.size(); ++n) {
+    raster::Grid a(size.rows, size.cols), b(size.rows, size.cols);
+    a.values = ours.layers[n];
+    b.values = theirs.layers[n];
+    answer.maps.push_back(thermal::map_agreement(a, b, cell, flags.ambient));
     all_a.insert(all_a.end(), a.values.begin(), a.values.end());
     all_b.insert(all_b.end(), b.values.begin(), b.values.end());
   }
@@ -241,22 +226,18 @@ std::string comparison_json(const ComparisonAnswer& answer) {
 }
 
 Result<Exit> run_comparison(Context& context, const ComparisonFlags& flags) {
-  const auto result = read_input(context.files, "RESULT", flags.result);
-  if (!result) return failed(result.error());
-  const auto reference = read_input(context.files, "REFERENCE", flags.reference);
-  if (!reference) return failed(reference.error());
-  const Result<ResultKind> kind = kind_of(flags.result, *result);
-  if (!kind) return failed(kind.error());
-  const Result<ComparisonAnswer> answer =
-      *kind == ResultKind::steady  ? compare_steady(flags, *result, *reference)
-      : *kind == ResultKind::trace ? compare_traces(flags, *result, *reference)
-                                   : compare_grids(context, flags, *result, *reference);
-  if (!answer) return failed(answer.error());
+  const auto result = TRY(read_input(context.files, "RESULT", flags.result));
+  const auto reference = TRY(read_input(context.files, "REFERENCE", flags.reference));
+  const ResultKind kind = TRY(kind_of(flags.result, result));
+  const ComparisonAnswer answer =
+      TRY(kind == ResultKind::steady  ? compare_steady(flags, result, reference)
+          : kind == ResultKind::trace ? compare_traces(flags, result, reference)
+                                      : compare_grids(context, flags, result, reference));
   const std::string content =
-      flags.output.format == "json" ? comparison_json(*answer) : comparison_text(flags, *answer);
-  if (auto done = deliver(context, flags.output, content); !done) return failed(done.error());
-  const double worst = answer->parts.front().values.worst_k;
-  if (flags.require <= 0 || (worst <= flags.require && answer->unmatched == 0)) return Exit::done;
+      flags.output.json() ? comparison_json(answer) : comparison_text(flags, answer);
+  TRY(deliver(context, flags.output, content));
+  const double worst = answer.parts.front().values.worst_k;
+  if (flags.require <= 0 || (worst <= flags.require && answer.unmatched == 0)) return Exit::done;
   complain(context, fmt::format("off by up to {:.6f} K; {} K were required", worst, flags.require));
   return Exit::no;
 }
@@ -264,9 +245,9 @@ Result<Exit> run_comparison(Context& context, const ComparisonFlags& flags) {
 }  // namespace
 
 Command add_thermal_compare(CLI::App& thermal) {
-  CLI::App* command = thermal.add_subcommand(
-      "compare", "How well two results agree: steady, grid or trace files of HotSpot's forms");
-  auto flags = std::make_shared<ComparisonFlags>();
+  auto [command, flags] = adding<ComparisonFlags>(
+      thermal, "compare",
+      "How well two results agree: steady, grid or trace files of HotSpot's forms");
   command->add_option("RESULT", flags->result, "The result that is judged")->required();
   command->add_option("REFERENCE", flags->reference, "What it is held against")->required();
   within(flag(*command, "--ambient", flags->ambient), 0, 1000)->default_str("318.15");

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "base/clock.h"
 #include "base/table.h"
@@ -106,16 +105,13 @@ Result<Exit> run_thermal_dtm(Context& context, DtmFlags flags) {
   flags.names.idle_clocked = flags.idle_share / 100;
   flags.names.memory_share = flags.memory / 100;
   flags.names.power_error = flags.power_error / 100;
-  if (flags.output.format == "svg") {
-    const auto picture = dtm::dtm_picture(context.files, flags.names);
-    if (!picture) return failed(picture.error());
-    return finish(context, flags.output, *picture);
+  if (flags.output.svg()) {
+    const auto picture = TRY(dtm::dtm_picture(context.files, flags.names));
+    return finish(context, flags.output, picture);
   }
-  const auto study = dtm::dtm_study(context.files, flags.names);
-  if (!study) return failed(study.error());
-  const std::string content =
-      flags.output.format == "json" ? dtm::dtm_json(*study) : dtm_text(*study, flags.histogram);
-  return finish(context, flags.output, content);
+  const auto study = TRY(dtm::dtm_study(context.files, flags.names));
+  return finish(context, flags.output,
+                flags.output.json() ? dtm::dtm_json(study) : dtm_text(study, flags.histogram));
 }
 
 void add_workload_flags(CLI::App& command, DtmFlags& flags) {
@@ -145,9 +141,8 @@ void add_governor_flags(CLI::App& command, DtmFlags& flags) {
 }  // namespace
 
 Command add_thermal_dtm(CLI::App& thermal) {
-  CLI::App* command = thermal.add_subcommand(
-      "dtm", "What a cap on the chip's temperature costs, and whose heat throttles");
-  auto flags = std::make_shared<DtmFlags>();
+  auto [command, flags] = adding<DtmFlags>(
+      thermal, "dtm", "What a cap on the chip's temperature costs, and whose heat throttles");
   add_thermal_flags(*command, flags->names.thermal);
   command->get_option("--power")->required(false);
   add_workload_flags(*command, *flags);

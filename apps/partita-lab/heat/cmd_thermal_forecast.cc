@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 
 #include "base/form.h"
@@ -155,31 +154,28 @@ std::string forecast_svg(const ForecastAnswer& a) {
 }
 
 Result<Exit> run_forecast(Context& context, const ForecastFlags& flags) {
-  const auto text = read_input(context.files, "--telemetry", flags.telemetry);
-  if (!text) return failed(text.error());
-  const Result<telemetry::Log> log = telemetry::read_log(*text, flags.telemetry);
-  if (!log) return failed(log.error());
-  Result<std::vector<thermal::HeatPoint>> points = points_of(flags, *log);
-  if (!points) return failed(points.error());
+  const auto text = TRY(read_input(context.files, "--telemetry", flags.telemetry));
+  const telemetry::Log log = TRY(telemetry::read_log(text, flags.telemetry));
+  std::vector<thermal::HeatPoint> points = TRY(points_of(flags, log));
   const std::optional<Celsius> ambient =
       flags.ambient > -273 ? std::optional(Celsius{flags.ambient}) : std::nullopt;
-  Result<thermal::GpuThermalModel> model = thermal::fit_thermal(*points, ambient);
+  Result<thermal::GpuThermalModel> model = thermal::fit_thermal(points, ambient);
   if (!model) return bad_input(flags.telemetry, model.error().message);
-  ForecastAnswer answer{*std::move(points), *std::move(model), {}, Celsius{flags.limit}, {}};
+  ForecastAnswer answer{std::move(points), *std::move(model), {}, Celsius{flags.limit}, {}};
   answer.power = Watts{flags.power >= 0 ? flags.power : recent_power(answer.points)};
   answer.reached = thermal::time_to_reach(answer.model, answer.power, answer.limit);
-  const std::string content = flags.output.format == "json"  ? forecast_json(answer)
-                              : flags.output.format == "svg" ? forecast_svg(answer)
-                                                             : forecast_text(answer);
-  return finish(context, flags.output, content);
+  return finish(context, flags.output,
+                flags.output.json()  ? forecast_json(answer)
+                : flags.output.svg() ? forecast_svg(answer)
+                                     : forecast_text(answer));
 }
 
 }  // namespace
 
 Command add_thermal_forecast(CLI::App& thermal) {
-  CLI::App* command = thermal.add_subcommand(
-      "forecast", "When a board gets too hot, and which power it can keep, from its telemetry");
-  auto flags = std::make_shared<ForecastFlags>();
+  auto [command, flags] = adding<ForecastFlags>(
+      thermal, "forecast",
+      "When a board gets too hot, and which power it can keep, from its telemetry");
   flag(*command, "--telemetry", flags->telemetry)->required();
   within(flag(*command, "--gpu-index", flags->gpu), 0, 4096)->default_str("0");
   one_of(flag(*command, "--sensor-of", flags->sensor), {"gpu", "memory"})

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 
 #include "base/form.h"
@@ -149,39 +148,34 @@ std::string transient_svg(const TransientAnswer& answer, const thermal::ThermalC
 }
 
 Result<Exit> run_transient(Context& context, const TransientFlags& flags) {
-  const Result<thermal::ThermalChip> chip = thermal::load_thermal_chip(context.files, flags.names);
-  if (!chip) return failed(chip.error());
-  const auto power = thermal::load_thermal_power(context.files, flags.names, chip->chip);
-  if (!power) return failed(power.error());
-  const auto start = thermal::load_thermal_start(context.files, flags.names, *chip);
-  if (!start) return failed(start.error());
-  note_thermal(context, chip->notes);
+  const thermal::ThermalChip chip = TRY(thermal::load_thermal_chip(context.files, flags.names));
+  const auto power = TRY(thermal::load_thermal_power(context.files, flags.names, chip.chip));
+  const auto start = TRY(thermal::load_thermal_start(context.files, flags.names, chip));
+  note_thermal(context, chip.notes);
   TransientAnswer begun;
-  begun.interval = flags.interval > 0 ? flags.interval : chip->chip.config.sampling_intvl;
+  begun.interval = flags.interval > 0 ? flags.interval : chip.chip.config.sampling_intvl;
   begun.method = flags.method;
-  begun.names = chip->network.block_names();
-  const Result<TransientAnswer> answer =
-      flags.method == "rom" ? by_rom(flags, *chip, *power, std::move(begun), *start)
-                            : by_integration(flags, *chip, *power, std::move(begun), *start);
-  if (!answer) return failed(answer.error());
+  begun.names = chip.network.block_names();
+  const TransientAnswer answer =
+      TRY(flags.method == "rom" ? by_rom(flags, chip, power, std::move(begun), start)
+                                : by_integration(flags, chip, power, std::move(begun), start));
   if (!flags.ttrace.empty()) {
     const auto written =
-        context.files.write_atomic(flags.ttrace, thermal::write_ttrace(traced(*answer, *power)));
+        context.files.write_atomic(flags.ttrace, thermal::write_ttrace(traced(answer, power)));
     if (!written) return failed(written.error());
   }
-  const std::string content = flags.output.format == "json"
-                                  ? transient_json(*answer, *chip, flags.names.hotspot_compat)
-                              : flags.output.format == "svg" ? transient_svg(*answer, *chip)
-                                                             : transient_text(*answer, *chip);
+  const std::string content = flags.output.json()
+                                  ? transient_json(answer, chip, flags.names.hotspot_compat)
+                              : flags.output.svg() ? transient_svg(answer, chip)
+                                                   : transient_text(answer, chip);
   return finish(context, flags.output, content);
 }
 
 }  // namespace
 
 Command add_thermal_transient(CLI::App& thermal) {
-  CLI::App* command = thermal.add_subcommand(
-      "transient", "Temperatures over time, a sample per line of the power trace");
-  auto flags = std::make_shared<TransientFlags>();
+  auto [command, flags] = adding<TransientFlags>(
+      thermal, "transient", "Temperatures over time, a sample per line of the power trace");
   add_thermal_flags(*command, flags->names);
   flag(*command, "--ttrace", flags->ttrace);
   one_of(flag(*command, "--method", flags->method,

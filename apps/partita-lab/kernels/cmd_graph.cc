@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <thread>
 
 #include "lanes/graph_work.h"
@@ -47,8 +46,8 @@ Result<Exit> run_example(Context& context, const ExampleFlags& flags) {
 }
 
 Command add_graph_example(CLI::App& graph) {
-  CLI::App* command = graph.add_subcommand("example", "Write an example as a task graph file");
-  auto flags = std::make_shared<ExampleFlags>();
+  auto [command, flags] =
+      adding<ExampleFlags>(graph, "example", "Write an example as a task graph file");
   one_of(command->add_option("NAME", flags->name,
                              "strassen: matrix multiplication, Winograd's variant of Strassen's"),
          {"strassen"})
@@ -82,13 +81,9 @@ Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::T
       return bad_input("--units", fmt::format("{} has {}", topology.name, topology.units()));
     work = strassen_work(flags.strassen, flags.units, real);
   } else {
-    auto problem = decide::load_graph(context.files, flags.file);
-    if (!problem) return failed(problem.error());
-    work.problem = *std::move(problem);
-    if (auto fits = decide::check_units(flags.file, work.problem, topology); !fits)
-      return failed(fits.error());
-    if (auto few = real ? decide::check_copies(flags.file, work.problem) : Result<void>{}; !few)
-      return failed(few.error());
+    work.problem = TRY(decide::load_graph(context.files, flags.file));
+    TRY(decide::check_units(flags.file, work.problem, topology));
+    TRY(real ? decide::check_copies(flags.file, work.problem) : Result<void>{});
     work.graph = carry::graph_of(work.problem, topology, real ? &context.clock : nullptr);
   }
   // What flags say holds for every task.
@@ -107,8 +102,8 @@ Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::T
 
 std::string content_of(const RunFlags& flags, const forms::GraphResult& result,
                        const Context& context) {
-  if (flags.output.format == "json") return forms::graph_run_json(result);
-  if (flags.output.format == "svg") return forms::graph_run_svg(result);
+  if (flags.output.json()) return forms::graph_run_json(result);
+  if (flags.output.svg()) return forms::graph_run_svg(result);
   const bool colour = context.colour && flags.output.file.empty();
   return forms::graph_run_text(result, {colour, context.width});
 }
@@ -118,32 +113,26 @@ Result<Exit> run_graph(Context& context, const RunFlags& flags) {
   const std::string gpu = !flags.gpu.empty() ? flags.gpu
                           : sim              ? "MI50"
                                              : fmt::format("1x{}", cores());
-  const Result<hw::Topology> topology = decide::load_topology(gpu);
-  if (!topology) return failed(topology.error());
-  auto work = load_work(context, flags, *topology);
-  if (!work) return failed(work.error());
+  const hw::Topology topology = TRY(decide::load_topology(gpu));
+  auto work = TRY(load_work(context, flags, topology));
   const int standard = sim ? kSimulatedThreads : cores();
   const int threads = flags.threads > 0 ? flags.threads : standard;
-  const GraphRunSettings settings{*topology, flags.driver, threads, flags.waits == "device",
+  const GraphRunSettings settings{topology, flags.driver, threads, flags.waits == "device",
                                   flags.copy_gbps};
   // Compared are runs on memory that another one has touched before.
   const bool compare = flags.compare && !flags.sequential;
   if (compare && !sim) {
-    if (auto warm = run_sequentially(context, *work, settings); !warm) return failed(warm.error());
+    if (auto warm = run_sequentially(context, work, settings); !warm) return failed(warm.error());
   }
-  const auto ran = flags.sequential ? run_sequentially(context, *work, settings)
-                                    : run_graph(context, *work, settings);
-  if (!ran) return failed(ran.error());
-  forms::GraphResult result{work->problem, *ran};
-  if (work->strassen && !sim) result.relative_error = relative_error(*work->strassen);
+  const auto ran = TRY(flags.sequential ? run_sequentially(context, work, settings)
+                                        : run_graph(context, work, settings));
+  forms::GraphResult result{work.problem, ran};
+  if (work.strassen && !sim) result.relative_error = relative_error(*work.strassen);
   if (compare) {
-    auto alone = run_sequentially(context, *work, settings);
-    if (!alone) return failed(alone.error());
-    result.sequential = *std::move(alone);
+    result.sequential = TRY(run_sequentially(context, work, settings));
   }
   const std::string content = content_of(flags, result, context);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
+  TRY(deliver(context, flags.output, content));
   if (result.relative_error.value_or(0) <= kMostError) return Exit::done;
   complain(context, fmt::format("the relative error is above {:g}", kMostError));
   return Exit::no;
@@ -165,9 +154,8 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
 }
 
 Command add_graph_run(CLI::App& graph) {
-  CLI::App* command = graph.add_subcommand(
-      "run", "Run a task graph on lanes of threads, or in virtual time, and draw it");
-  auto flags = std::make_shared<RunFlags>();
+  auto [command, flags] = adding<RunFlags>(
+      graph, "run", "Run a task graph on lanes of threads, or in virtual time, and draw it");
   command->add_option("FILE", flags->file, "The task graph (YAML or JSON)")->type_name("FILE");
   one_of(flag(*command, "--example", flags->example), {"strassen"});
   add_example_flags(*command, flags->strassen);
@@ -193,24 +181,21 @@ struct CheckFlags {
 };
 
 Result<Exit> run_check(Context& context, const CheckFlags& flags) {
-  const auto problem = decide::load_graph(context.files, flags.file);
-  if (!problem) return failed(problem.error());
+  const auto problem = TRY(decide::load_graph(context.files, flags.file));
   if (!flags.gpu.empty()) {
-    const Result<hw::Topology> topology = decide::load_topology(flags.gpu);
-    if (!topology) return failed(topology.error());
-    if (auto fits = decide::check_units(flags.file, *problem, *topology); !fits)
+    const hw::Topology topology = TRY(decide::load_topology(flags.gpu));
+    if (auto fits = decide::check_units(flags.file, problem, topology); !fits)
       return failed(fits.error());
   }
   std::size_t edges = 0;
-  for (const plan::GraphTask& task : problem->tasks) edges += task.after.size();
+  for (const plan::GraphTask& task : problem.tasks) edges += task.after.size();
   const std::string text =
-      fmt::format("ok: {} tasks, {} dependencies\n", problem->tasks.size(), edges);
+      fmt::format("ok: {} tasks, {} dependencies\n", problem.tasks.size(), edges);
   return finish(context, {}, text);
 }
 
 Command add_graph_check(CLI::App& graph) {
-  CLI::App* command = graph.add_subcommand("check", "Check a task graph");
-  auto flags = std::make_shared<CheckFlags>();
+  auto [command, flags] = adding<CheckFlags>(graph, "check", "Check a task graph");
   command->add_option("FILE", flags->file, "The task graph (YAML or JSON)")
       ->required()
       ->type_name("FILE");

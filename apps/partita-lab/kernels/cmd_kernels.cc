@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "base/append.h"
 #include "base/form.h"
@@ -31,13 +30,10 @@ struct Loaded {
 };
 
 Result<Loaded> load(Context& context, const decide::KernelNames& flags) {
-  Result<hw::Topology> topology = decide::load_topology(flags.gpu);
-  if (!topology) return failed(topology.error());
-  const Result<int> atom = decide::load_atom(*topology, flags.atom);
-  if (!atom) return failed(atom.error());
-  auto models = decide::load_kernels(context.files, flags, *topology);
-  if (!models) return failed(models.error());
-  Loaded loaded{*std::move(topology), *atom, {}, {}, *std::move(models)};
+  hw::Topology topology = TRY(decide::load_topology(flags.gpu));
+  const int atom = TRY(decide::load_atom(topology, flags.atom));
+  auto models = TRY(decide::load_kernels(context.files, flags, topology));
+  Loaded loaded{std::move(topology), atom, {}, {}, std::move(models)};
   loaded.sizes = hw::mask_sizes(loaded.topology, loaded.atom);
   loaded.ticks = *decide::load_configs("", loaded.topology, loaded.atom);
   return loaded;
@@ -118,19 +114,17 @@ std::string profile_svg(const KernelProfileFlags& flags, const Loaded& in) {
 }
 
 Result<Exit> run_kernel_profile(Context& context, const KernelProfileFlags& flags) {
-  const auto in = load(context, flags.kernels);
-  if (!in) return failed(in.error());
-  const std::string content = flags.output.format == "json" ? kernel_profile_json(flags, *in)
-                              : flags.output.format == "svg"
-                                  ? profile_svg(flags, *in)
-                                  : kernel_profile_text(flags, *in, context.width);
+  const auto in = TRY(load(context, flags.kernels));
+  const std::string content = flags.output.json()  ? kernel_profile_json(flags, in)
+                              : flags.output.svg() ? profile_svg(flags, in)
+                                                   : kernel_profile_text(flags, in, context.width);
   return finish(context, flags.output, content);
 }
 
 Command add_kernels_profile(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand(
-      "profile", "Show what the kernels of models take, and how many SMs or CUs they need");
-  auto flags = std::make_shared<KernelProfileFlags>();
+  auto [command, flags] = adding<KernelProfileFlags>(
+      kernels, "profile",
+      "Show what the kernels of models take, and how many SMs or CUs they need");
   add_kernel_flags(*command, flags->kernels);
   within(flag(*command, "--tolerance", flags->tolerance), 0, 10)->default_str("0.05");
   add_output(*command, flags->output, {"text", "json", "svg"});
@@ -206,22 +200,19 @@ std::string sizes_svg(const SizeFlags& flags, const Loaded& in,
 }
 
 Result<Exit> run_rightsize(Context& context, const SizeFlags& flags) {
-  const auto in = load(context, flags.kernels);
-  if (!in) return failed(in.error());
+  const auto in = TRY(load(context, flags.kernels));
   std::vector<planners::mask::RightSize> sizes;
-  for (const ModelKernels& model : in->models)
-    sizes.push_back(decide::right_size(flags.method, model, flags.tolerance, in->sizes));
-  const std::string content = flags.output.format == "json" ? sizes_json(flags, *in, sizes)
-                              : flags.output.format == "svg"
-                                  ? sizes_svg(flags, *in, sizes)
-                                  : sizes_text(flags, *in, sizes, context.width);
+  for (const ModelKernels& model : in.models)
+    sizes.push_back(decide::right_size(flags.method, model, flags.tolerance, in.sizes));
+  const std::string content = flags.output.json()  ? sizes_json(flags, in, sizes)
+                              : flags.output.svg() ? sizes_svg(flags, in, sizes)
+                                                   : sizes_text(flags, in, sizes, context.width);
   return finish(context, flags.output, content);
 }
 
 Command add_kernels_rightsize(CLI::App& kernels) {
-  CLI::App* command =
-      kernels.add_subcommand("rightsize", "Choose how many SMs or CUs each kernel gets");
-  auto flags = std::make_shared<SizeFlags>();
+  auto [command, flags] =
+      adding<SizeFlags>(kernels, "rightsize", "Choose how many SMs or CUs each kernel gets");
   add_kernel_flags(*command, flags->kernels);
   one_of(flag(*command, "--method", flags->method,
               "kernel: the fewest units per kernel within the tolerance (KRISP); model: the same "

@@ -1,5 +1,4 @@
 // partita kernels import: the kernels of a request out of a vendor's profiler.
-#include <memory>
 
 #include "decide/input.h"
 #include "flags.h"
@@ -16,24 +15,21 @@ struct KernelsImportFlags {
 };
 
 Result<Exit> run_kernels_import(Context& context, const KernelsImportFlags& flags) {
-  const auto content = read_input(context.files, "FILE", flags.file);
-  if (!content) return failed(content.error());
+  const auto content = TRY(read_input(context.files, "FILE", flags.file));
   const bool nsys =
-      flags.from.empty() ? content->starts_with("SQLite format 3") : flags.from == "nsys";
-  const auto trace = nsys ? profile::parse_nsys_export(flags.file, *content)
-                          : profile::parse_rocprof(flags.file, *content);
-  if (!trace) return failed(trace.error());
-  const auto csv = profile::traced_request_csv(flags.file, *trace, flags.units);
-  if (!csv) return failed(csv.error());
-  return finish(context, flags.output, *csv);
+      flags.from.empty() ? content.starts_with("SQLite format 3") : flags.from == "nsys";
+  const auto trace = TRY(nsys ? profile::parse_nsys_export(flags.file, content)
+                              : profile::parse_rocprof(flags.file, content));
+  const auto csv = TRY(profile::traced_request_csv(flags.file, trace, flags.units));
+  return finish(context, flags.output, csv);
 }
 
 }  // namespace
 
 Command add_kernels_import(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand(
-      "import", "Read the kernels of a request out of what Nsight Systems or rocprof recorded");
-  auto flags = std::make_shared<KernelsImportFlags>();
+  auto [command, flags] = adding<KernelsImportFlags>(
+      kernels, "import",
+      "Read the kernels of a request out of what Nsight Systems or rocprof recorded");
   command->add_option("FILE", flags->file, "Of `nsys export --type sqlite`, or rocprof's CSV")
       ->type_name("FILE")
       ->required();

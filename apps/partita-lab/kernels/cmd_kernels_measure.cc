@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <thread>
 
 #include "base/child.h"
@@ -54,25 +53,22 @@ double clock_mhz(Files& files) {
 // One run of the program on so many units.
 Result<void> measure_once(Context& context, const KernelsMeasureFlags& flags, int units,
                           Measured& measured) {
-  const auto folder = PrivateFolder::make();
-  if (!folder) return failed(folder.error());
-  const std::string file = folder->path() + "/times.csv";
+  const auto folder = TRY(PrivateFolder::make());
+  const std::string file = folder.path() + "/times.csv";
   std::vector<std::string> argv = {remote_program(),         "remote",         "run", "--units",
                                    fmt::format("{}", units), "--kernel-times", file,  "--"};
   for (const std::string& word : split(flags.program, ' '))
     if (!word.empty()) argv.push_back(word);
   argv.insert(argv.end(), flags.words.begin(), flags.words.end());
-  auto child = Child::start({.argv = std::move(argv), .called = flags.program, .quiet = true});
-  if (!child) return failed(child.error());
-  if (const int status = child->wait(); status != 0)
+  auto child = TRY(Child::start({.argv = std::move(argv), .called = flags.program, .quiet = true}));
+  if (const int status = child.wait(); status != 0)
     return environment_error(flags.program, fmt::format("ended with {}", status));
   const auto text = context.files.read(file);
   if (!text) return bad_input("--program", flags.program + " launched no kernel");
-  const auto model = profile::parse_kernel_csv(flags.program, *text, units);
-  if (!model) return failed(model.error());
+  const auto model = TRY(profile::parse_kernel_csv(flags.program, *text, units));
   std::vector<std::string> kernels;
   std::vector<double> times;
-  for (const auto& kernel : model->kernels) {
+  for (const auto& kernel : model.kernels) {
     kernels.push_back(kernel.name);
     times.push_back(kernel.on(units));
   }
@@ -95,14 +91,11 @@ std::string csv_of(const Measured& measured) {
 }
 
 Result<Exit> run_kernels_measure(Context& context, const KernelsMeasureFlags& flags) {
-  const auto sizes = decide::parse_counts("--units", flags.units, hw::kMaxUnits);
-  if (!sizes) return failed(sizes.error());
+  const auto sizes = TRY(decide::parse_counts("--units", flags.units, hw::kMaxUnits));
   Measured measured;
   const double before = clock_mhz(context.files);
   for (int i = 0; i < flags.repeats; ++i)  // in turns, so that a change of clocks meets all
-    for (const int units : *sizes)
-      if (auto done = measure_once(context, flags, units, measured); !done)
-        return failed(done.error());
+    for (const int units : sizes) TRY(measure_once(context, flags, units, measured));
   const double after = clock_mhz(context.files);
   note(context,
        fmt::format("{} kernels, medians of {} runs; processor {}\n", measured.kernels.size(),
@@ -115,9 +108,8 @@ Result<Exit> run_kernels_measure(Context& context, const KernelsMeasureFlags& fl
 }  // namespace
 
 Command add_kernels_measure(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand(
-      "measure", "Measure a CUDA program's kernels on lanes of several sizes");
-  auto flags = std::make_shared<KernelsMeasureFlags>();
+  auto [command, flags] = adding<KernelsMeasureFlags>(
+      kernels, "measure", "Measure a CUDA program's kernels on lanes of several sizes");
   flag(*command, "--program", flags->program)->required();
   flag(*command, "--units", flags->units, "Several, as in 15,30,60: the last is the whole GPU")
       ->required();

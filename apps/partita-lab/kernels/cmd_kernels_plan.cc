@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "base/table.h"
 #include "base/terminal.h"
@@ -89,38 +88,31 @@ std::string svg_of(const KernelsPlanFlags& flags, const Planned& it) {
 }
 
 Result<Planned> plan_it(Context& context, const KernelsPlanFlags& flags) {
-  Result<hw::Topology> topology = decide::load_topology(flags.kernels.gpu);
-  if (!topology) return failed(topology.error());
-  const Result<int> atom = decide::load_atom(*topology, flags.kernels.atom);
-  if (!atom) return failed(atom.error());
-  const auto configs = decide::load_configs(flags.configs, *topology, *atom);
-  if (!configs) return failed(configs.error());
-  auto models = decide::load_kernels(context.files, flags.kernels, *topology);
-  if (!models) return failed(models.error());
-  auto problem = decide::kernel_problem(*topology, *models, *configs, flags.switches);
-  if (!problem) return failed(problem.error());
-  problem->switch_cost = flags.switch_cost;
-  problem->overlap = flags.overlap == "literal" ? plan::Overlap::literal : plan::Overlap::others;
-  auto result = decide::plan_kernels(*problem, *topology, *atom);
-  if (!result) return failed(result.error());
-  Planned planned{*std::move(topology), *atom, *std::move(models), *std::move(problem),
-                  *std::move(result),   {}};
+  hw::Topology topology = TRY(decide::load_topology(flags.kernels.gpu));
+  const int atom = TRY(decide::load_atom(topology, flags.kernels.atom));
+  const auto configs = TRY(decide::load_configs(flags.configs, topology, atom));
+  auto models = TRY(decide::load_kernels(context.files, flags.kernels, topology));
+  auto problem = TRY(decide::kernel_problem(topology, models, configs, flags.switches));
+  problem.switch_cost = flags.switch_cost;
+  problem.overlap = flags.overlap == "literal" ? plan::Overlap::literal : plan::Overlap::others;
+  auto result = TRY(decide::plan_kernels(problem, topology, atom));
+  Planned planned{std::move(topology), atom, std::move(models), std::move(problem),
+                  std::move(result),   {}};
   if (flags.curve) planned.curve = planners::mask::switch_curve(planned.problem);
   return planned;
 }
 
 Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
-  const Result<Planned> planned = plan_it(context, flags);
-  if (!planned) return failed(planned.error());
+  const Planned planned = TRY(plan_it(context, flags));
   std::string content;
-  if (flags.output.format == "svg") {
-    content = svg_of(flags, *planned);
-  } else if (flags.output.format == "json") {
-    content = json_of(*planned);
+  if (flags.output.svg()) {
+    content = svg_of(flags, planned);
+  } else if (flags.output.json()) {
+    content = json_of(planned);
   } else {
-    content = decide::kernel_plan_text(planned->problem, *planned->result, planned->topology,
-                                       context.width);
-    if (flags.curve) content += curve_text(planned->curve);
+    content =
+        decide::kernel_plan_text(planned.problem, *planned.result, planned.topology, context.width);
+    if (flags.curve) content += curve_text(planned.curve);
   }
   return finish(context, flags.output, content);
 }
@@ -128,9 +120,9 @@ Result<Exit> run_kernels_plan(Context& context, const KernelsPlanFlags& flags) {
 }  // namespace
 
 Command add_kernels_plan(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand(
-      "plan", "Choose the SMs or CUs of groups of kernels: ECLIP's problem, solved exactly");
-  auto flags = std::make_shared<KernelsPlanFlags>();
+  auto [command, flags] = adding<KernelsPlanFlags>(
+      kernels, "plan",
+      "Choose the SMs or CUs of groups of kernels: ECLIP's problem, solved exactly");
   add_kernel_flags(*command, flags->kernels);
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);

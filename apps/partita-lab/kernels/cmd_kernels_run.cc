@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "base/form.h"
 #include "base/table.h"
@@ -34,26 +33,22 @@ struct LaneRunFlags {
 Result<std::vector<LaneOutcome>> run_all(Context& context, const LaneRunFlags& flags,
                                          const decide::PolicyInputs& inputs,
                                          OpenLaneDriver& device) {
-  const auto kernels = carry::stand_ins(*device.driver, *device.kernels, context.clock,
-                                        inputs.workers, {flags.tolerance, flags.scale});
-  if (!kernels) return failed(kernels.error());
+  const auto kernels = TRY(carry::stand_ins(*device.driver, *device.kernels, context.clock,
+                                            inputs.workers, {flags.tolerance, flags.scale}));
   const std::vector<std::string> policies = split(flags.policies, ',');
   std::vector<std::vector<exec::LaneWorker>> workers;
   for (const std::string& policy : policies) {
-    const auto masks = decide::kernel_policy(policy, inputs);
-    if (!masks) return failed(masks.error());
-    auto made = carry::on_lanes(policy, *masks, inputs.topology.units(), *kernels);
-    if (!made) return failed(made.error());
-    workers.push_back(*std::move(made));
+    const auto masks = TRY(decide::kernel_policy(policy, inputs));
+    auto made = TRY(carry::on_lanes(policy, masks, inputs.topology.units(), kernels));
+    workers.push_back(std::move(made));
   }
   Progress progress(context);
   std::vector<std::vector<exec::LaneWorkersRun>> runs(policies.size());
   for (int repeat = 0; repeat < flags.repeats; ++repeat) {
     for (std::size_t p = 0; p < policies.size(); ++p) {  // in turns, so that all see the same noise
       progress.show(fmt::format("{} ({} of {}) ...", policies[p], repeat + 1, flags.repeats));
-      auto run = exec::run_workers(workers[p], *device.driver, context.clock, flags.requests);
-      if (!run) return failed(run.error());
-      runs[p].push_back(*std::move(run));
+      auto run = TRY(exec::run_workers(workers[p], *device.driver, context.clock, flags.requests));
+      runs[p].push_back(std::move(run));
     }
   }
   std::vector<LaneOutcome> outcomes;
@@ -122,42 +117,34 @@ Result<void> check_lane_policies(const std::string& policies) {
 }
 
 Result<Exit> run_kernels_run(Context& context, LaneRunFlags flags) {
-  if (auto known = check_lane_policies(flags.policies); !known) return failed(known.error());
-  const Result<hw::Topology> topology = decide::load_topology(flags.kernels.gpu);
-  if (!topology) return failed(topology.error());
-  const Result<int> atom = decide::load_atom(*topology, flags.kernels.atom);
-  if (!atom) return failed(atom.error());
-  const auto configs = decide::load_configs(flags.configs, *topology, *atom);
-  if (!configs) return failed(configs.error());
-  const auto models = decide::load_kernels(context.files, flags.kernels, *topology);
-  if (!models) return failed(models.error());
+  TRY(check_lane_policies(flags.policies));
+  const hw::Topology topology = TRY(decide::load_topology(flags.kernels.gpu));
+  const int atom = TRY(decide::load_atom(topology, flags.kernels.atom));
+  const auto configs = TRY(decide::load_configs(flags.configs, topology, atom));
+  const auto models = TRY(decide::load_kernels(context.files, flags.kernels, topology));
   flags.driver.gpu = flags.kernels.gpu;
-  flags.driver.atom = *atom;
-  Result<OpenLaneDriver> device = open_lane_driver(flags.driver);
-  if (!device) return failed(device.error());
-  const auto info = device->driver->info();
-  if (!info) return failed(info.error());
-  if (info->topology.units() != topology->units())
+  flags.driver.atom = atom;
+  OpenLaneDriver device = TRY(open_lane_driver(flags.driver));
+  const auto info = TRY(device.driver->info());
+  if (info.topology.units() != topology.units())
     return bad_input("--gpu",
                      fmt::format("{} has {} units, the device {}; --driver cpu_mask imitates any",
-                                 topology->name, topology->units(), info->topology.units()));
+                                 topology.name, topology.units(), info.topology.units()));
   const decide::PolicyInputs inputs{
-      *topology,       *models, *atom,    hw::mask_sizes(*topology, *atom),
-      flags.tolerance, {},      *configs, flags.switches};
-  const auto outcomes = run_all(context, flags, inputs, *device);
-  if (!outcomes) return failed(outcomes.error());
-  const std::string content = flags.output.format == "json"
-                                  ? json_of(*outcomes, inputs, flags, *info)
-                                  : text_of(*outcomes, inputs, flags, *info);
-  return finish(context, flags.output, content);
+      topology,        models, atom,    hw::mask_sizes(topology, atom),
+      flags.tolerance, {},     configs, flags.switches};
+  const auto outcomes = TRY(run_all(context, flags, inputs, device));
+  return finish(context, flags.output,
+                flags.output.json() ? json_of(outcomes, inputs, flags, info)
+                                    : text_of(outcomes, inputs, flags, info));
 }
 
 }  // namespace
 
 Command add_kernels_run(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand(
-      "run", "Run co-located workers on real lanes, stand-ins for their kernels; compare policies");
-  auto flags = std::make_shared<LaneRunFlags>();
+  auto [command, flags] = adding<LaneRunFlags>(
+      kernels, "run",
+      "Run co-located workers on real lanes, stand-ins for their kernels; compare policies");
   add_kernel_flags(*command, flags->kernels);
   add_lane_driver_flags(*command, flags->driver);
   flag(*command, "--policies", flags->policies,

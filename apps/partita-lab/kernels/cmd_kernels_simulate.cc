@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -155,20 +154,18 @@ void tell_sweep(Form& f, const Sweep& sweep) {
 // The plan of PLAN, if one is given: it says --workers, --gpu and --atom where the flags do not.
 Result<decide::PlannedUnits> load_planned_units(Context& context, KernelSimulateFlags& flags) {
   if (flags.plan.empty()) return decide::PlannedUnits{};
-  const Result<std::string> text = read_input(context.files, "PLAN", flags.plan);
-  if (!text) return failed(text.error());
-  const auto stated = forms::parse_kernel_plan(flags.plan, *text);
-  if (!stated) return failed(stated.error());
-  decide::PlannedUnits plan = decide::planned_units(*stated);
+  const std::string text = TRY(read_input(context.files, "PLAN", flags.plan));
+  const auto stated = TRY(forms::parse_kernel_plan(flags.plan, text));
+  decide::PlannedUnits plan = decide::planned_units(stated);
   decide::KernelNames& kernels = flags.kernels;
   if (kernels.workers.empty()) kernels.workers = plan.workers;
   if (!flags.gpu_given) kernels.gpu = plan.gpu;
   if (kernels.atom == 0) kernels.atom = plan.atom;
-  const auto topology = decide::load_topology(kernels.gpu), its = decide::load_topology(plan.gpu);
-  if (!topology) return failed(topology.error());
-  if (topology->name != its->name)
+  const auto topology =
+      TRY(decide::load_topology(kernels.gpu), its = decide::load_topology(plan.gpu));
+  if (topology.name != its->name)
     return bad_input(
-        "--gpu", fmt::format("{}, but {} is a plan for {}", topology->name, flags.plan, its->name));
+        "--gpu", fmt::format("{}, but {} is a plan for {}", topology.name, flags.plan, its->name));
   if (kernels.atom != plan.atom)
     return bad_input("--atom", fmt::format("{}, but the masks of {} have atoms of {}", kernels.atom,
                                            flags.plan, plan.atom));
@@ -187,67 +184,48 @@ struct LoadedSimulation {
 
 Result<LoadedSimulation> load_simulation(Context& context, KernelSimulateFlags& flags) {
   LoadedSimulation in;
-  auto policies = decide::parse_policies("--policies", flags.policies);
-  if (!policies) return failed(policies.error());
-  in.policies = *std::move(policies);
-  const Result<Seconds> duration = parse_duration("--duration", flags.duration);
-  if (!duration) return failed(duration.error());
-  flags.options.duration_s = duration->value;
+  in.policies = TRY(decide::parse_policies("--policies", flags.policies));
+  const Seconds duration = TRY(parse_duration("--duration", flags.duration));
+  flags.options.duration_s = duration.value;
   if (!flags.sweep.empty()) {
-    auto sweep = decide::parse_sweep("--sweep", flags.sweep);
-    if (!sweep) return failed(sweep.error());
-    in.sweep = *std::move(sweep);
+    in.sweep = TRY(decide::parse_sweep("--sweep", flags.sweep));
     if (in.sweep->parameter == "switches" && !flags.plan.empty())
       return bad_input("--sweep",
                        fmt::format("switches: {} fixes them; sweep without a plan", flags.plan));
   }
   if (flags.plan.empty() && flags.kernels.workers.empty())
     return bad_input("", "--workers is required: the co-located models (or give a PLAN)");
-  auto plan = load_planned_units(context, flags);
-  if (!plan) return failed(plan.error());
-  in.plan = *std::move(plan);
-  auto topology = decide::load_topology(flags.kernels.gpu);
-  if (!topology) return failed(topology.error());
-  in.topology = *std::move(topology);
-  const Result<int> atom = decide::load_atom(in.topology, flags.kernels.atom);
-  if (!atom) return failed(atom.error());
-  flags.kernels.atom = *atom;
-  auto configs = decide::load_configs(flags.configs, in.topology, *atom);
-  if (!configs) return failed(configs.error());
-  in.configs = *std::move(configs);
-  auto models = decide::load_kernels(context.files, flags.kernels, in.topology);
-  if (!models) return failed(models.error());
-  in.models = *std::move(models);
-  if (!flags.plan.empty())
-    if (auto fits = decide::check_planned_units(flags.plan, in.plan, in.models); !fits)
-      return failed(fits.error());
+  in.plan = TRY(load_planned_units(context, flags));
+  in.topology = TRY(decide::load_topology(flags.kernels.gpu));
+  const int atom = TRY(decide::load_atom(in.topology, flags.kernels.atom));
+  flags.kernels.atom = atom;
+  in.configs = TRY(decide::load_configs(flags.configs, in.topology, atom));
+  in.models = TRY(decide::load_kernels(context.files, flags.kernels, in.topology));
+  if (!flags.plan.empty()) TRY(decide::check_planned_units(flags.plan, in.plan, in.models));
   return in;
 }
 
 Result<Exit> run_kernel_simulate(Context& context, KernelSimulateFlags flags) {
-  const auto in = load_simulation(context, flags);
-  if (!in) return failed(in.error());
+  const auto in = TRY(load_simulation(context, flags));
   const decide::PolicyInputs inputs{
-      in->topology,       in->models,
-      flags.kernels.atom, hw::mask_sizes(in->topology, flags.kernels.atom),
-      flags.tolerance,    in->plan.units,
-      in->configs,        flags.switches};
-  const bool json = flags.output.format == "json";
+      in.topology,        in.models,
+      flags.kernels.atom, hw::mask_sizes(in.topology, flags.kernels.atom),
+      flags.tolerance,    in.plan.units,
+      in.configs,         flags.switches};
+  const bool json = flags.output.json();
   const auto json_of = [&](const auto& tell, const auto& what) {
     return write_form([&](Form& f) {
-      tell_parameters(f, flags, in->topology);
+      tell_parameters(f, flags, in.topology);
       tell(f, what);
     });
   };
   std::string content;
-  if (in->sweep) {
-    const auto sweep = decide::run_sweep(*in->sweep, inputs, in->policies, flags.options);
-    if (!sweep) return failed(sweep.error());
-    content = json ? json_of(tell_sweep, *sweep) : sweep_text(*sweep, flags);
+  if (in.sweep) {
+    const auto sweep = TRY(decide::run_sweep(*in.sweep, inputs, in.policies, flags.options));
+    content = json ? json_of(tell_sweep, sweep) : sweep_text(sweep, flags);
   } else {
-    const auto outcomes = decide::compare_policies(inputs, in->policies, flags.options);
-    if (!outcomes) return failed(outcomes.error());
-    content = json ? json_of(tell_outcomes, *outcomes) : outcomes_text(*outcomes, flags);
+    const auto outcomes = TRY(decide::compare_policies(inputs, in.policies, flags.options));
+    content = json ? json_of(tell_outcomes, outcomes) : outcomes_text(outcomes, flags);
   }
   return finish(context, flags.output, content);
 }
@@ -255,9 +233,8 @@ Result<Exit> run_kernel_simulate(Context& context, KernelSimulateFlags flags) {
 }  // namespace
 
 Command add_kernels_simulate(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand(
-      "simulate", "Simulate co-located models under policies that share the SMs or CUs");
-  auto flags = std::make_shared<KernelSimulateFlags>();
+  auto [command, flags] = adding<KernelSimulateFlags>(
+      kernels, "simulate", "Simulate co-located models under policies that share the SMs or CUs");
   command
       ->add_option("PLAN", flags->plan,
                    "A plan of `kernels plan --format json` for the policy eclip; its workers where "

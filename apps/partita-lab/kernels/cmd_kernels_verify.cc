@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "decide/input.h"
 #include "decide/kernel_planning.h"
@@ -20,30 +19,24 @@ struct KernelsVerifyFlags {
 };
 
 Result<Exit> run_kernels_verify(Context& context, KernelsVerifyFlags flags) {
-  const Result<std::string> text = read_input(context.files, "PLAN", flags.plan);
-  if (!text) return failed(text.error());
-  const auto stated = forms::parse_kernel_plan(flags.plan, *text);
-  if (!stated) return failed(stated.error());
-  flags.kernels.workers = decide::planned_units(*stated).workers;
-  const Result<hw::Topology> topology = decide::load_topology(stated->gpu);
-  if (!topology) return failed(topology.error());
-  const auto models = decide::load_kernels(context.files, flags.kernels, *topology);
-  if (!models) return failed(models.error());
-  const auto claim = forms::kernel_claim(flags.plan, *stated, *models);
-  if (!claim) return failed(claim.error());
-  const plan::KernelPlan& plan = claim->planned.plan;
+  const std::string text = TRY(read_input(context.files, "PLAN", flags.plan));
+  const auto stated = TRY(forms::parse_kernel_plan(flags.plan, text));
+  flags.kernels.workers = decide::planned_units(stated).workers;
+  const hw::Topology topology = TRY(decide::load_topology(stated.gpu));
+  const auto models = TRY(decide::load_kernels(context.files, flags.kernels, topology));
+  const auto claim = TRY(forms::kernel_claim(flags.plan, stated, models));
+  const plan::KernelPlan& plan = claim.planned.plan;
   return say_verdict(context, flags.output, flags.plan,
                      fmt::format("ok: {} workers on one {}, objective {:.3f} us, no violation\n",
-                                 plan.workers.size(), topology->name, plan.objective),
-                     decide::violations_of(*claim));
+                                 plan.workers.size(), topology.name, plan.objective),
+                     decide::violations_of(claim));
 }
 
 }  // namespace
 
 Command add_kernels_verify(CLI::App& kernels) {
-  CLI::App* command = kernels.add_subcommand(
-      "verify", "Check a kernel plan from any tool against the profiles of its kernels");
-  auto flags = std::make_shared<KernelsVerifyFlags>();
+  auto [command, flags] = adding<KernelsVerifyFlags>(
+      kernels, "verify", "Check a kernel plan from any tool against the profiles of its kernels");
   command
       ->add_option("PLAN", flags->plan,
                    "A plan (JSON), as `partita kernels plan --format json` writes it")

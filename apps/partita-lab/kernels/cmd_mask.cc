@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "base/append.h"
 #include "base/form.h"
@@ -109,38 +108,31 @@ std::string text_of(const Answer& answer) {
 }
 
 Result<Exit> run_mask(Context& context, MaskFlags flags) {
-  const Result<hw::Topology> topology = decide::load_topology(flags.gpu);
-  if (!topology) return failed(topology.error());
-  if (flags.units > topology->units())
-    return bad_input("--units", fmt::format("{} has {} {}s", topology->name, topology->units(),
-                                            topology->unit_name));
-  if (auto fits = decide::check_mask_policy(*topology, flags.policy, "--policy"); !fits)
-    return failed(fits.error());
-  const Result<int> atom = decide::load_atom(*topology, flags.atom);
-  if (!atom) return failed(atom.error());
-  flags.atom = *atom;
-  Result<Busy> busy = decide::load_busy(context.files, flags.busy, *topology);
-  if (!busy) return failed(busy.error());
-  const Answer answer = answer_of(flags, *topology, *std::move(busy));
-  const std::string content = flags.output.format == "json"  ? json_of(flags, answer)
-                              : flags.output.format == "svg" ? svg_of(flags, answer)
-                                                             : text_of(answer);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
+  const hw::Topology topology = TRY(decide::load_topology(flags.gpu));
+  if (flags.units > topology.units())
+    return bad_input("--units", fmt::format("{} has {} {}s", topology.name, topology.units(),
+                                            topology.unit_name));
+  TRY(decide::check_mask_policy(topology, flags.policy, "--policy"));
+  flags.atom = TRY(decide::load_atom(topology, flags.atom));
+  Busy busy = TRY(decide::load_busy(context.files, flags.busy, topology));
+  const Answer answer = answer_of(flags, topology, std::move(busy));
+  const std::string content = flags.output.json()  ? json_of(flags, answer)
+                              : flags.output.svg() ? svg_of(flags, answer)
+                                                   : text_of(answer);
+  TRY(deliver(context, flags.output, content));
   if (answer.granted > 0) return Exit::done;
   complain(context, fmt::format("nothing granted: every unit that the policy may give{} runs a "
                                 "kernel; wait for one to end, or allow sharing with "
                                 "--overlap-limit",
-                                topology->dies > 1 ? " on some die" : ""));
+                                topology.dies > 1 ? " on some die" : ""));
   return Exit::no;
 }
 
 }  // namespace
 
 Command add_mask(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("mask", "Choose the SMs or CUs of one kernel on a GPU where others run");
-  auto flags = std::make_shared<MaskFlags>();
+  auto [command, flags] = adding<MaskFlags>(
+      app, "mask", "Choose the SMs or CUs of one kernel on a GPU where others run");
   flag(*command, "--topology", flags->gpu)->default_str(flags->gpu);
   within(flag(*command, "--units", flags->units), 1, hw::kMaxUnits)->required();
   one_of(flag(*command, "--policy", flags->policy,

@@ -208,21 +208,16 @@ Result<Exit> run_probe(Context& context, ProbeFlags flags) {
   }
   if (flags.driver.atom > 0 && flags.driver.driver != "green_ctx" && flags.driver.driver != "auto")
     return bad_input("--atom", "only --driver green_ctx has a choice");
-  const Result<OpenLaneDriver> opened = open_lane_driver(flags.driver);
-  if (!opened) return failed(opened.error());
-  const auto info = opened->driver->info();
-  if (!info) return failed(info.error());
+  const OpenLaneDriver opened = TRY(open_lane_driver(flags.driver));
+  const auto info = TRY(opened.driver->info());
   Progress progress(context);
-  exec::LaneProbeSettings settings = settings_of(flags, *info);
+  exec::LaneProbeSettings settings = settings_of(flags, info);
   settings.progress = [&progress](const std::string& what) { progress.show(what + " ..."); };
-  const Result<LaneProbe> probe =
-      exec::probe_lanes(*opened->driver, *opened->kernels, context.clock, settings);
-  if (!probe) return failed(probe.error());
-  const std::string content =
-      flags.output.format == "json" ? json_of(flags, *probe) : text_of(flags, *probe);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
-  if (probe->groups_outside == 0) return Exit::done;
+  const LaneProbe probe =
+      TRY(exec::probe_lanes(*opened.driver, *opened.kernels, context.clock, settings));
+  const std::string content = flags.output.json() ? json_of(flags, probe) : text_of(flags, probe);
+  TRY(deliver(context, flags.output, content));
+  if (probe.groups_outside == 0) return Exit::done;
   complain(context, "work-groups ran outside their masks: this device's lanes do not separate");
   return Exit::no;
 }

@@ -63,14 +63,11 @@ Result<plan::GraphRun> run_graph(Context& context, const GraphWork& work,
     LaneDriverFlags flags;
     flags.driver = settings.driver;
     flags.gpu = settings.topology.name;
-    const Result<OpenLaneDriver> lanes = open_lane_driver(flags);
-    if (!lanes) return failed(lanes.error());
-    const auto run = exec::run_graph(work.graph, *lanes->driver, context.clock, how);
-    if (!run) return failed(run.error());
-    return carry::told(*run, settings.driver, settings.topology, settings.threads);
+    const OpenLaneDriver lanes = TRY(open_lane_driver(flags));
+    const auto run = TRY(exec::run_graph(work.graph, *lanes.driver, context.clock, how));
+    return carry::told(run, settings.driver, settings.topology, settings.threads);
   }
-  if (auto few = decide::check_virtual_time(work.problem, settings.copy_gbps); !few)
-    return failed(few.error());
+  TRY(decide::check_virtual_time(work.problem, settings.copy_gbps));
   sim::GraphMachine machine(settings.topology, work.problem, settings.copy_gbps);
   const exec::VirtualTime time{
       .units = settings.topology.units(),
@@ -80,24 +77,20 @@ Result<plan::GraphRun> run_graph(Context& context, const GraphWork& work,
             std::vector<int> tasks = machine.next();
             return exec::Ends{machine.now_ns(), std::move(tasks)};
           }};
-  const auto run = exec::simulate_graph(work.graph, time, how);
-  if (!run) return failed(run.error());
-  return carry::told(*run, settings.driver, settings.topology, settings.threads);
+  const auto run = TRY(exec::simulate_graph(work.graph, time, how));
+  return carry::told(run, settings.driver, settings.topology, settings.threads);
 }
 
 Result<plan::GraphRun> run_sequentially(Context& context, const GraphWork& work,
                                         const GraphRunSettings& settings) {
   if (settings.driver != "sim") {
-    const auto run = exec::run_sequentially(work.graph, context.clock);
-    if (!run) return failed(run.error());
-    return carry::told(*run, "sequential", settings.topology, settings.threads);
+    const auto run = TRY(exec::run_sequentially(work.graph, context.clock));
+    return carry::told(run, "sequential", settings.topology, settings.threads);
   }
-  if (auto few = decide::check_virtual_time(work.problem, settings.copy_gbps); !few)
-    return failed(few.error());
-  const auto order = work.graph.order();
-  if (!order) return failed(order.error());
+  TRY(decide::check_virtual_time(work.problem, settings.copy_gbps));
+  const auto order = TRY(work.graph.order());
   plan::GraphRun out = carry::told({}, "sequential", settings.topology, settings.threads);
-  out.tasks = decide::one_after_another(work.problem, *order, settings.copy_gbps);
+  out.tasks = decide::one_after_another(work.problem, order, settings.copy_gbps);
   return out;
 }
 

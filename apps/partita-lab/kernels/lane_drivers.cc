@@ -25,21 +25,17 @@ Result<OpenLaneDriver> on_threads(const LaneDriverFlags& flags) {
     return bad_input("--library", "only GPUs have it, not --driver cpu_mask");
   const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 64);
   const std::string name = flags.gpu.empty() ? fmt::format("1x{}", cores) : flags.gpu;
-  const Result<hw::Topology> topology = decide::load_topology(name);
-  if (!topology) return failed(topology.error());
+  const hw::Topology topology = TRY(decide::load_topology(name));
   OpenLaneDriver opened{std::make_unique<drivers::cpu_mask::HostKernels>(), nullptr};
-  auto driver = drivers::cpu_mask::CpuMaskDriver::open(*topology);
-  if (!driver) return failed(driver.error());
-  opened.driver = *std::move(driver);
+  opened.driver = TRY(drivers::cpu_mask::CpuMaskDriver::open(topology));
   return opened;
 }
 
 template <class Driver, class Kernels>
 Result<OpenLaneDriver> with_kernels(Result<std::unique_ptr<Driver>> driver) {
   if (!driver) return failed(driver.error());
-  auto kernels = Kernels::open(**driver);
-  if (!kernels) return failed(kernels.error());
-  return OpenLaneDriver{*std::move(kernels), *std::move(driver)};
+  auto kernels = TRY(Kernels::open(**driver));
+  return OpenLaneDriver{std::move(kernels), *std::move(driver)};
 }
 
 Result<OpenLaneDriver> on_nvidia(const LaneDriverFlags& flags) {

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -107,24 +106,20 @@ std::uint64_t ramp_bits(const Element& element, std::uint64_t i) {
 Result<void> fill_buffer(Context& context, const std::string& argument, const std::string& fill,
                          ptx::Machine& machine, const Buffer& buffer) {
   if (fill == "none") return {};
-  const auto to = machine.writable(buffer.address, buffer.bytes);
-  if (!to) return failed(to.error());
+  const auto to = TRY(machine.writable(buffer.address, buffer.bytes));
   if (fill.starts_with('@')) {
-    const auto content = context.files.read(fill.substr(1));
-    if (!content) return failed(content.error());
-    std::memset(to->data(), 0, to->size());
-    std::memcpy(to->data(), content->data(), std::min<std::size_t>(content->size(), to->size()));
+    const auto content = TRY(context.files.read(fill.substr(1)));
+    std::memset(to.data(), 0, to.size());
+    std::memcpy(to.data(), content.data(), std::min<std::size_t>(content.size(), to.size()));
     return {};
   }
   std::uint64_t all = 0;
   if (fill != "zero" && fill != "ramp") {
-    const auto bits = bits_of(argument, buffer.element, fill);
-    if (!bits) return failed(bits.error());
-    all = *bits;
+    all = TRY(bits_of(argument, buffer.element, fill));
   }
   for (std::uint64_t i = 0; i < buffer.bytes / buffer.element.bytes; ++i) {
     const std::uint64_t bits = fill == "ramp" ? ramp_bits(buffer.element, i) : all;
-    std::memcpy(to->data() + i * buffer.element.bytes, &bits, buffer.element.bytes);
+    std::memcpy(to.data() + i * buffer.element.bytes, &bits, buffer.element.bytes);
   }
   return {};
 }
@@ -135,24 +130,20 @@ Result<std::uint64_t> argument_bits(Context& context, const std::string& argumen
   const std::vector<std::string> words = words_of(argument, ':');
   if (words[0] != "buffer") {
     if (words.size() != 2) return bad_argument(argument, "expects TYPE:VALUE or buffer:TYPE:COUNT");
-    const auto element = element_of(argument, words[0]);
-    if (!element) return failed(element.error());
-    return bits_of(argument, *element, words[1]);
+    const auto element = TRY(element_of(argument, words[0]));
+    return bits_of(argument, element, words[1]);
   }
   if (words.size() != 3 && words.size() != 4)
     return bad_argument(argument, "expects buffer:TYPE:COUNT or buffer:TYPE:COUNT:FILL");
-  const auto element = element_of(argument, words[1]);
-  if (!element) return failed(element.error());
+  const auto element = TRY(element_of(argument, words[1]));
   const auto count = parse_number<std::uint64_t>(words[2]);
-  if (!count || *count == 0 || *count > kMaxBufferBytes / element->bytes)
+  if (!count || *count == 0 || *count > kMaxBufferBytes / element.bytes)
     return bad_argument(argument, fmt::format("'{}' is no number of elements", words[2]));
-  const auto address = machine.allocate(*count * element->bytes);
-  if (!address) return failed(address.error());
-  buffers.push_back({*address, *count * element->bytes, *element});
-  const auto filled = fill_buffer(context, argument, words.size() == 4 ? words[3] : "none", machine,
-                                  buffers.back());
-  if (!filled) return failed(filled.error());
-  return *address;
+  const auto address = TRY(machine.allocate(*count * element.bytes));
+  buffers.push_back({address, *count * element.bytes, element});
+  TRY(fill_buffer(context, argument, words.size() == 4 ? words[3] : "none", machine,
+                  buffers.back()));
+  return address;
 }
 
 Result<std::vector<std::byte>> parameters_of(Context& context, const PtxFlags& flags,
@@ -163,10 +154,9 @@ Result<std::vector<std::byte>> parameters_of(Context& context, const PtxFlags& f
                                           info.parameters.size(), flags.arguments.size()));
   std::vector<std::byte> block(info.parameter_bytes);
   for (std::size_t i = 0; i < flags.arguments.size(); ++i) {
-    const auto bits = argument_bits(context, flags.arguments[i], machine, buffers);
-    if (!bits) return failed(bits.error());
+    const auto bits = TRY(argument_bits(context, flags.arguments[i], machine, buffers));
     const ptx::ParameterLayout& layout = info.parameters[i];
-    std::memcpy(&block[layout.offset], &*bits, std::min<std::size_t>(layout.size, sizeof(*bits)));
+    std::memcpy(&block[layout.offset], &bits, std::min<std::size_t>(layout.size, sizeof(bits)));
   }
   return block;
 }
@@ -209,11 +199,10 @@ Result<void> dump(Context& context, const std::string& what, ptx::Machine& machi
     if (!wanted) return bad_input("--dump", fmt::format("'{}' is no number", words[1]));
     count = std::min(count, *wanted);
   }
-  const auto from = machine.readable(buffer.address, buffer.bytes);
-  if (!from) return failed(from.error());
+  const auto from = TRY(machine.readable(buffer.address, buffer.bytes));
   std::string text = fmt::format("buffer {}:", *index);
   for (std::uint64_t i = 0; i < count; ++i)
-    text += " " + value_text(buffer.element, from->data() + i * buffer.element.bytes);
+    text += " " + value_text(buffer.element, from.data() + i * buffer.element.bytes);
   say(context, text + "\n");
   return {};
 }
@@ -235,9 +224,7 @@ Result<ptx::Checks> checks_of(const PtxFlags& flags) {
 Result<Exit> report(Context& context, const PtxFlags& flags, ptx::Machine& machine,
                     const ptx::Run& run, const std::vector<Buffer>& buffers) {
   say(context, run.printed());
-  for (const std::string& what : flags.dumps)
-    if (const auto dumped = dump(context, what, machine, buffers); !dumped)
-      return failed(dumped.error());
+  for (const std::string& what : flags.dumps) TRY(dump(context, what, machine, buffers));
   const std::vector<ptx::Fault> faults = run.faults();
   note(context, ptx::to_text(faults));
   const ptx::Run::Counts counts = run.counts();
@@ -249,36 +236,32 @@ Result<Exit> report(Context& context, const PtxFlags& flags, ptx::Machine& machi
 
 // Runs it, or debugs it.
 Result<Exit> run_ptx(Context& context, const PtxFlags& flags, Debugger* debugger) {
-  const auto text = context.files.read(flags.file);
-  if (!text) return failed(text.error());
+  const auto text = TRY(context.files.read(flags.file));
   const auto checks = checks_of(flags);
   const auto grid = extent_of("--grid", flags.grid), block = extent_of("--block", flags.block);
   if (!checks) return failed(checks.error());
   if (!grid) return failed(grid.error());
   if (!block) return failed(block.error());
-  auto machine = ptx::Machine::open(flags.memory_mib << 20);
-  if (!machine) return failed(machine.error());
-  const auto module = (*machine)->load(*text, flags.file);
-  if (!module) return failed(module.error());
-  const auto kernel = (*machine)->find_kernel(*module, flags.kernel);
+  auto machine = TRY(ptx::Machine::open(flags.memory_mib << 20));
+  const auto module = TRY(machine->load(text, flags.file));
+  const auto kernel = machine->find_kernel(module, flags.kernel);
   if (!kernel && kernel.error().code == ErrorCode::not_supported) return failed(kernel.error());
   if (!kernel) return bad_input("--kernel", kernel.error().message);
-  const ptx::KernelInfo info = (*(*machine)->kernels(*module))[kernel->index];
+  const ptx::KernelInfo info = (*machine->kernels(module))[kernel->index];
   std::vector<Buffer> buffers;
-  auto parameters = parameters_of(context, flags, **machine, info, buffers);
-  if (!parameters) return failed(parameters.error());
-  const auto run = (*machine)->prepare({.kernel = *kernel,
-                                        .grid = *grid,
-                                        .block = *block,
-                                        .dynamic_shared = flags.shared,
-                                        .parameters = std::move(*parameters),
-                                        .cooperative = flags.cooperative,
-                                        .checks = *checks,
-                                        .watcher = debugger});
+  auto parameters = TRY(parameters_of(context, flags, *machine, info, buffers));
+  const auto run = machine->prepare({.kernel = *kernel,
+                                     .grid = *grid,
+                                     .block = *block,
+                                     .dynamic_shared = flags.shared,
+                                     .parameters = std::move(parameters),
+                                     .cooperative = flags.cooperative,
+                                     .checks = *checks,
+                                     .watcher = debugger});
   if (!run) return bad_input("", run.error().message);
   if (debugger != nullptr) debugger->set_stop([&run] { (*run)->request_stop(); });
   execute(**run, debugger != nullptr ? 1 : flags.units);
-  return report(context, flags, **machine, **run, buffers);
+  return report(context, flags, *machine, **run, buffers);
 }
 
 // The kernel and what it is given.
@@ -297,9 +280,8 @@ void add_launch_flags(CLI::App& command, PtxFlags& flags) {
 }
 
 Command add_ptx_run(CLI::App& ptx) {
-  CLI::App* command =
-      ptx.add_subcommand("run", "Run one kernel on this machine's cores; every access is checked");
-  auto flags = std::make_shared<PtxFlags>();
+  auto [command, flags] = adding<PtxFlags>(
+      ptx, "run", "Run one kernel on this machine's cores; every access is checked");
   add_launch_flags(*command, *flags);
   within(flag(*command, "--units", flags->units), 1, kMaxUnits)->default_str("1");
   command->footer(
@@ -317,9 +299,8 @@ std::optional<std::string> next_line() {
 }
 
 Command add_ptx_debug(CLI::App& ptx) {
-  CLI::App* command = ptx.add_subcommand(
-      "debug", "Run one kernel instruction by instruction: breakpoints, registers, memory");
-  auto flags = std::make_shared<PtxFlags>();
+  auto [command, flags] = adding<PtxFlags>(
+      ptx, "debug", "Run one kernel instruction by instruction: breakpoints, registers, memory");
   add_launch_flags(*command, *flags);
   command->footer(
       "partita ptx debug vadd.ptx --kernel vadd --block 256 --arg buffer:f32:1000:ramp "

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <memory>
 #include <set>
 
 #include "base/append.h"
@@ -130,26 +129,23 @@ struct DoctorFlags {
 };
 
 Result<Exit> run_doctor(Context& context, const DoctorFlags& flags) {
-  const Result<std::string> path = find_program(flags.program);
-  if (!path) return failed(path.error());
-  const Result<std::string> content = read_program_file(*path);
-  if (!content) return failed(content.error());
-  const std::span<const char> bytes(*content);
+  const std::string path = TRY(find_program(flags.program));
+  const std::string content = TRY(read_program_file(path));
+  const std::span<const char> bytes(content);
   const Result<Program> program = remote::image::read_program(std::as_bytes(bytes));
   if (!program)
-    return bad_input(*path, "not an executable of this machine: " + program.error().message);
-  const Diagnosis diagnosis = diagnose(*path, *program);
+    return bad_input(path, "not an executable of this machine: " + program.error().message);
+  const Diagnosis diagnosis = diagnose(path, *program);
   return finish(context, flags.output,
-                flags.output.format == "json" ? as_json(diagnosis) : as_text(diagnosis),
+                flags.output.json() ? as_json(diagnosis) : as_text(diagnosis),
                 diagnosis.can_run ? Exit::done : Exit::no);
 }
 
 }  // namespace
 
 Command add_remote_doctor(CLI::App& remote) {
-  CLI::App* command = remote.add_subcommand(
-      "doctor", "Say whether a CUDA program can run remotely, and why not; runs nothing");
-  auto flags = std::make_shared<DoctorFlags>();
+  auto [command, flags] = adding<DoctorFlags>(
+      remote, "doctor", "Say whether a CUDA program can run remotely, and why not; runs nothing");
   command->add_option("program", flags->program, "The executable or library to look at")
       ->required()
       ->type_name("FILE");

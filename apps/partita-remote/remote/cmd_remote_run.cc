@@ -37,11 +37,9 @@ std::optional<remote::image::Program> examined(const std::string& content) {
 
 // The kernels of a recorded connection, as CSV.
 Result<void> tell_kernels(Context& context, const std::string& trace, const std::string& file) {
-  const auto bytes = context.files.read(trace);
-  if (!bytes) return failed(bytes.error());
-  const auto parsed = remote::parse_trace(trace, std::as_bytes(std::span(*bytes)));
-  if (!parsed) return failed(parsed.error());
-  const remote::RecordedKernels recorded = remote::recorded_kernels(*parsed);
+  const auto bytes = TRY(context.files.read(trace));
+  const auto parsed = TRY(remote::parse_trace(trace, std::as_bytes(std::span(bytes))));
+  const remote::RecordedKernels recorded = remote::recorded_kernels(parsed);
   constexpr const char* kWhere[] = {"the program says where they end", "they end where it waits",
                                     "its launches repeat"};
   note(context, fmt::format("{} kernels in {} requests: {}\n", recorded.kernels.size(),
@@ -50,52 +48,42 @@ Result<void> tell_kernels(Context& context, const std::string& trace, const std:
 }
 
 Result<Exit> run_remote(Context& context, const RunFlags& flags) {
-  const Result<std::string> libraries = client_libraries();
-  if (!libraries) return failed(libraries.error());
-  const Result<std::string> path = find_program(flags.words.front());
-  if (!path) return failed(path.error());
-  const Result<std::string> content = read_program_file(*path);
-  if (!content) return failed(content.error());
-  const auto program = examined(*content);
-  Environment added = library_environment(*libraries, program);
+  const std::string libraries = TRY(client_libraries());
+  const std::string path = TRY(find_program(flags.words.front()));
+  const std::string content = TRY(read_program_file(path));
+  const auto program = examined(content);
+  Environment added = library_environment(libraries, program);
   for (const std::string& missing :
        program ? without_counterpart(*program) : std::vector<std::string>{})
     std::fprintf(stderr, "partita remote: %s is not supported: it has no remote counterpart\n",
                  missing.c_str());
 
-  const Result<PrivateFolder> folder = PrivateFolder::make();
-  if (!folder) return failed(folder.error());
+  const PrivateFolder folder = TRY(PrivateFolder::make());
   std::optional<Child> own;
   std::string server = flags.server;
   if (server.empty()) {
-    Result<Child> started = start_private_server(folder->path(), flags.own);
-    if (!started) return failed(started.error());
-    own.emplace(*std::move(started));
-    server = private_address(folder->path());
+    Child started = TRY(start_private_server(folder.path(), flags.own));
+    own.emplace(std::move(started));
+    server = private_address(folder.path());
   }
   std::unique_ptr<remote::RecordingProxy> proxy;
   std::string record = flags.record;
-  if (record.empty() && !flags.record_kernels.empty()) record = folder->path() + "/trace";
+  if (record.empty() && !flags.record_kernels.empty()) record = folder.path() + "/trace";
   if (!record.empty()) {
-    auto made = remote::RecordingProxy::start(
-        remote::system_net(), "unix:" + folder->path() + "/proxy.sock", server, record);
-    if (!made) return failed(made.error());
-    proxy = *std::move(made);
+    proxy = TRY(remote::RecordingProxy::start(
+        remote::system_net(), "unix:" + folder.path() + "/proxy.sock", server, record));
     server = proxy->address();
   }
   added["PARTITA_REMOTE"] = server;
   if (!flags.profile.empty()) added["PARTITA_REMOTE_SHAPE"] = flags.profile;
-  const std::string faults = folder->path() + "/faults";  // the client makes it when there is one
+  const std::string faults = folder.path() + "/faults";  // the client makes it when there is one
   added["PARTITA_REMOTE_FAULTS"] = faults;
   if (flags.check) added["PARTITA_REMOTE_CHECK"] = "1";
   if (!flags.stats.empty())
     added["PARTITA_REMOTE_STATS"] = std::filesystem::absolute(flags.stats).string();
   const Result<int> status = run_program(flags.words, added);
-  if (proxy != nullptr)
-    if (const auto finished = proxy->finish(); !finished) return failed(finished.error());
-  if (!flags.record_kernels.empty())
-    if (auto told = tell_kernels(context, record, flags.record_kernels); !told)
-      return failed(told.error());
+  if (proxy != nullptr) TRY(proxy->finish());
+  if (!flags.record_kernels.empty()) TRY(tell_kernels(context, record, flags.record_kernels));
   if (!status) return failed(status.error());
   std::error_code ignored;
   const bool unnoticed = *status == 0 && std::filesystem::exists(faults + ".unnoticed", ignored);
@@ -107,9 +95,8 @@ Result<Exit> run_remote(Context& context, const RunFlags& flags) {
 }  // namespace
 
 Command add_remote_run(CLI::App& remote) {
-  CLI::App* command = remote.add_subcommand(
-      "run", "Run a CUDA program on a server's device; its exit status is passed on");
-  auto flags = std::make_shared<RunFlags>();
+  auto [command, flags] = adding<RunFlags>(
+      remote, "run", "Run a CUDA program on a server's device; its exit status is passed on");
   flag(*command, "--server-address", flags->server);
   flag(*command, "--profile", flags->profile);
   flag(*command, "--check-kernels", flags->check);

@@ -45,18 +45,16 @@ struct RemoteServeFlags {
 
 Result<remote::Nanos> limit_of(const std::string& flag, const std::string& text) {
   if (text.empty()) return remote::Nanos(0);
-  const Result<Seconds> time = parse_duration(flag, text);
-  if (!time) return failed(time.error());
-  return remote::Nanos(static_cast<std::int64_t>(time->value * kSecondNs));
+  const Seconds time = TRY(parse_duration(flag, text));
+  return remote::Nanos(static_cast<std::int64_t>(time.value * kSecondNs));
 }
 
 // A secret of one line that only its owner may read.
 Result<std::string> token_of(Context& context, const std::string& file) {
   if (file.empty()) return std::string();
-  if (auto secret = check_secret_file(file); !secret) return failed(secret.error());
-  Result<std::string> text = context.files.read(file);
-  if (!text) return failed(text.error());
-  const std::string token = text->substr(0, text->find('\n'));
+  TRY(check_secret_file(file));
+  std::string text = TRY(context.files.read(file));
+  const std::string token = text.substr(0, text.find('\n'));
   if (token.empty() || token.size() > remote::kMaxText)
     return bad_input("--token-file", fmt::format("the first line of {} is no token", file));
   return token;
@@ -89,30 +87,27 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   flags.parts.shares = *std::move(shares);
   if (!flags.kernels.plan.empty()) {
     flags.kernels.units = flags.parts.units;
-    auto policy = read_kernel_policy(context.files, flags.kernels);
-    if (!policy) return failed(policy.error());
-    if (flags.parts.backend == "cuda" && policy->plan_units.empty())
+    auto policy = TRY(read_kernel_policy(context.files, flags.kernels));
+    if (flags.parts.backend == "cuda" && policy.plan_units.empty())
       return bad_input("--kernel-plan", "on a GPU, a plan of `kernels plan`");
-    flags.parts.planned = planned_workers(*policy);
+    flags.parts.planned = planned_workers(policy);
     if (flags.parts.backend == "cpu")
-      flags.parts.house = std::make_shared<CpuHouse>(*std::move(policy));
+      flags.parts.house = std::make_shared<CpuHouse>(std::move(policy));
   }
-  auto parts = parts_of(flags.parts);
-  if (!parts) return failed(parts.error());
-  options.parts = *std::move(parts);
+  options.parts = TRY(parts_of(flags.parts));
   if (!flags.gpus.empty()) {
     options.open_maker = [&context, device = flags.device, gpus = flags.gpus] {
       return gpu_part_maker(context, device, gpus);
     };
   }
-  if (auto set = set_opener(flags.parts, options.worker); !set) return failed(set.error());
+  TRY(set_opener(flags.parts, options.worker));
   options.worker.limits.memory = flags.parts.memory == 0 ? ~std::uint64_t{0} : flags.parts.memory;
   options.backend = flags.parts.backend;
   options.worker.sandbox.confinement = flags.open_sandbox ? Confinement::none
                                        : flags.parts.backend == "cpu" && !flags.parts.house
                                            ? Confinement::strict
                                            : Confinement::driver;
-  if (auto done = set_user(flags.user, options.worker.sandbox); !done) return failed(done.error());
+  TRY(set_user(flags.user, options.worker.sandbox));
   const auto idle = limit_of("--idle-limit", flags.idle);
   const auto wall = limit_of("--wall-limit", flags.wall);
   const auto token = token_of(context, flags.token_file);
@@ -126,7 +121,7 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   options.limits.warm = static_cast<std::size_t>(flags.warm);
   options.limits.queue = static_cast<std::size_t>(flags.queue);
   options.metrics_file = flags.metrics;
-  if (auto made = context.files.make_directories(directory); !made) return failed(made.error());
+  TRY(context.files.make_directories(directory));
   static_cast<void>(living_servers(context.files, directory));  // dead ones' files go
   options.state_file = fmt::format("{}/server-{}.json", directory, ::getpid());
   return options;
@@ -142,25 +137,23 @@ Result<void> check_address(const RemoteServeFlags& flags) {
 
 Result<Exit> run_remote_serve(Context& context, RemoteServeFlags flags) {
   if (flags.listen.empty()) flags.listen = default_remote_address();
-  if (auto good = check_address(flags); !good) return failed(good.error());
+  TRY(check_address(flags));
   if (flags.with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const Descriptor stop(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  Result<BrokerOptions> options = broker_options(context, flags);
-  if (!options) return failed(options.error());
+  BrokerOptions options = TRY(broker_options(context, flags));
   if (flags.listen.starts_with("unix:/") || flags.listen.starts_with("socket:/")) {
     const std::string path = flags.listen.substr(flags.listen.find(':') + 1);
     const std::string folder = std::filesystem::path(path).parent_path().string();
     if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
   }
-  auto broker = Broker::open(flags.listen, *std::move(options), context.files);
-  if (!broker) return failed(broker.error());
-  say(context, fmt::format("listening on {}\n", (*broker)->address()));
+  auto broker = TRY(Broker::open(flags.listen, std::move(options), context.files));
+  say(context, fmt::format("listening on {}\n", broker->address()));
   say_ready();
-  if (auto served = (*broker)->run(stop.get()); !served) return failed(served.error());
+  TRY(broker->run(stop.get()));
   return Exit::done;
 }
 
@@ -191,9 +184,9 @@ void add_guard_flags(CLI::App& command, RemoteServeFlags& flags) {
 }  // namespace
 
 Command add_remote_serve(CLI::App& remote) {
-  auto flags = std::make_shared<RemoteServeFlags>();
-  CLI::App* command = remote.add_subcommand(
-      "serve", "Give parts of this machine to programs that were started with `remote run`");
+  auto [command, flags] = adding<RemoteServeFlags>(
+      remote, "serve",
+      "Give parts of this machine to programs that were started with `remote run`");
   flag(*command, "--listen", flags->listen);
   add_part_flags(*command, *flags);
   within(flag(*command, "--warm", flags->warm), 0, kMaxSessions)->default_str("1");

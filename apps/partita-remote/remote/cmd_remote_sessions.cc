@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstring>
-#include <memory>
 
 #include "base/processes.h"
 #include "flags.h"
@@ -86,9 +85,8 @@ Command add_remote_sessions(CLI::App& remote) {
     Output output;
     std::string directory;
   };
-  auto flags = std::make_shared<Flags>();
-  CLI::App* command =
-      remote.add_subcommand("sessions", "List the sessions of this machine's servers");
+  auto [command, flags] =
+      adding<Flags>(remote, "sessions", "List the sessions of this machine's servers");
   add_state_directory(*command, flags->directory);
   add_output(*command, flags->output, {"text", "json"});
   command->footer("partita remote sessions --format json");
@@ -96,7 +94,7 @@ Command add_remote_sessions(CLI::App& remote) {
             const auto servers =
                 living_servers(context.files, remote_state_directory(flags->directory));
             const std::string text =
-                flags->output.format == "json" ? sessions_json(servers) : sessions_text(servers);
+                flags->output.json() ? sessions_json(servers) : sessions_text(servers);
             return finish(context, flags->output, text);
           }};
 }
@@ -105,8 +103,7 @@ Command add_remote_stop(CLI::App& remote) {
   struct Flags {
     std::string directory, id;
   };
-  auto flags = std::make_shared<Flags>();
-  CLI::App* command = remote.add_subcommand("stop", "End a session");
+  auto [command, flags] = adding<Flags>(remote, "stop", "End a session");
   command->add_option("ID", flags->id, "As `remote sessions` shows it")->required();
   add_state_directory(*command, flags->directory);
   command->footer("partita remote stop 4711.3");

@@ -39,23 +39,19 @@ struct LoadedTrace {
 };
 
 Result<std::unique_ptr<LoadedTrace>> load_trace(Context& context, const std::string& file) {
-  auto text = read_input(context.files, "FILE", file);
-  if (!text) return failed(text.error());
+  auto text = TRY(read_input(context.files, "FILE", file));
   auto loaded = std::make_unique<LoadedTrace>();
-  loaded->text = *std::move(text);
-  auto trace = remote::parse_trace(file, std::as_bytes(std::span(loaded->text)));
-  if (!trace) return failed(trace.error());
-  loaded->trace = *std::move(trace);
+  loaded->text = std::move(text);
+  loaded->trace = TRY(remote::parse_trace(file, std::as_bytes(std::span(loaded->text))));
   if (loaded->trace.torn) complain(context, file + ": its last frame is not whole; it is left out");
   return loaded;
 }
 
 Result<Exit> run_trace_show(Context& context, const TraceFlags& flags) {
-  const auto loaded = load_trace(context, flags.file);
-  if (!loaded) return failed(loaded.error());
+  const auto loaded = TRY(load_trace(context, flags.file));
   std::string text;
   long count = 0;
-  for (const remote::TraceRecord& record : (*loaded)->trace.records) {
+  for (const remote::TraceRecord& record : loaded->trace.records) {
     if (flags.most > 0 && count++ == flags.most) break;
     text += fmt::format("{:>14.6f} {} {}\n", static_cast<double>(record.nanoseconds) * kNanos,
                         record.direction == remote::Direction::up ? ">" : "<",
@@ -113,45 +109,39 @@ std::string stats_text(const remote::TraceStats& stats) {
 }
 
 Result<Exit> run_trace_stats(Context& context, const TraceFlags& flags) {
-  const auto loaded = load_trace(context, flags.file);
-  if (!loaded) return failed(loaded.error());
-  const remote::TraceStats stats = remote::trace_stats((*loaded)->trace);
-  const bool json = flags.output.format == "json";
+  const auto loaded = TRY(load_trace(context, flags.file));
+  const remote::TraceStats stats = remote::trace_stats(loaded->trace);
+  const bool json = flags.output.json();
   return finish(context, flags.output, json ? stats_json(stats) : stats_text(stats));
 }
 
 // ---- replay
 
 Result<Exit> run_trace_replay(Context& context, const TraceFlags& flags) {
-  const auto loaded = load_trace(context, flags.file);
-  if (!loaded) return failed(loaded.error());
+  const auto loaded = TRY(load_trace(context, flags.file));
   remote::ReplayOptions options{
       .token = {}, .shape = flags.shape, .at_recorded_times = flags.pace == "recorded"};
   if (!flags.token_file.empty()) {
-    if (auto secret = check_secret_file(flags.token_file); !secret) return failed(secret.error());
-    auto token = read_input(context.files, "--token-file", flags.token_file);
-    if (!token) return failed(token.error());
-    options.token = token->substr(0, token->find('\n'));
+    TRY(check_secret_file(flags.token_file));
+    auto token = TRY(read_input(context.files, "--token-file", flags.token_file));
+    options.token = token.substr(0, token.find('\n'));
   }
-  auto channel = remote::system_net().connect(flags.server, kConnectPatience);
-  if (!channel) return failed(channel.error());
-  const auto result = remote::replay((*loaded)->trace, **channel, options);
-  if (!result) return failed(result.error());
-  const double seconds = std::chrono::duration<double>(result->took).count();
+  auto channel = TRY(remote::system_net().connect(flags.server, kConnectPatience));
+  const auto result = TRY(remote::replay(loaded->trace, *channel, options));
+  const double seconds = std::chrono::duration<double>(result.took).count();
   std::string text =
-      fmt::format("{} frames sent, {} answers compared, {} differ; {}\n", result->sent,
-                  result->answers, result->differences.size(), duration_text(seconds));
-  for (const remote::ReplayDifference& one : result->differences) {
+      fmt::format("{} frames sent, {} answers compared, {} differ; {}\n", result.sent,
+                  result.answers, result.differences.size(), duration_text(seconds));
+  for (const remote::ReplayDifference& one : result.differences) {
     text += fmt::format("frame {}: {} answered {}, recorded was {}\n", one.record, one.operation,
                         one.now, one.recorded);
   }
   say(context, text);
-  return result->differences.empty() ? Exit::done : Exit::no;
+  return result.differences.empty() ? Exit::done : Exit::no;
 }
 
 Command add_trace_show(CLI::App& trace) {
-  CLI::App* command = trace.add_subcommand("show", "Show every frame with its fields");
-  auto flags = std::make_shared<TraceFlags>();
+  auto [command, flags] = adding<TraceFlags>(trace, "show", "Show every frame with its fields");
   command->add_option("FILE", flags->file, "The recording")->type_name("FILE")->required();
   within(flag(*command, "--most", flags->most), 0, 1e15);
   add_output_file(*command, flags->output.file);
@@ -160,9 +150,8 @@ Command add_trace_show(CLI::App& trace) {
 }
 
 Command add_trace_stats(CLI::App& trace) {
-  CLI::App* command =
-      trace.add_subcommand("stats", "Count calls, blocking round trips by cause, bytes, kernels");
-  auto flags = std::make_shared<TraceFlags>();
+  auto [command, flags] = adding<TraceFlags>(
+      trace, "stats", "Count calls, blocking round trips by cause, bytes, kernels");
   command->add_option("FILE", flags->file, "The recording")->type_name("FILE")->required();
   add_output(*command, flags->output, {"text", "json"});
   command->footer("partita remote trace stats run.trace --format json");
@@ -170,9 +159,9 @@ Command add_trace_stats(CLI::App& trace) {
 }
 
 Command add_trace_replay(CLI::App& trace) {
-  CLI::App* command = trace.add_subcommand(
-      "replay", "Send the client's frames to a server again and compare the answers' status");
-  auto flags = std::make_shared<TraceFlags>();
+  auto [command, flags] = adding<TraceFlags>(
+      trace, "replay",
+      "Send the client's frames to a server again and compare the answers' status");
   command->add_option("FILE", flags->file, "The recording")->type_name("FILE")->required();
   flag(*command, "--server-address", flags->server)->required();
   flag(*command, "--profile", flags->shape);

@@ -35,12 +35,11 @@ Result<std::unique_ptr<remote::Forwarder>> open_tunnel(const TunnelFlags& flags)
 
 Result<Exit> run_tunnel(Context& context, const TunnelFlags& flags) {
   StopRequest stop;
-  const auto tunnel = open_tunnel(flags);
-  if (!tunnel) return failed(tunnel.error());
-  say(context, "carrying sessions from " + (*tunnel)->address() + " to " +
+  const auto tunnel = TRY(open_tunnel(flags));
+  say(context, "carrying sessions from " + tunnel->address() + " to " +
                    (flags.server.empty() ? flags.sessions : flags.server) + "\n");
   for (std::string told; !stop.within(kLookNs);) {
-    std::string trouble = (*tunnel)->trouble();
+    std::string trouble = tunnel->trouble();
     if (trouble != told) complain(context, trouble);
     told = std::move(trouble);
   }
@@ -50,9 +49,8 @@ Result<Exit> run_tunnel(Context& context, const TunnelFlags& flags) {
 }  // namespace
 
 Command add_remote_tunnel(CLI::App& remote) {
-  CLI::App* command = remote.add_subcommand(
-      "tunnel", "Carry sessions to another host under TLS; one end runs on each host");
-  auto flags = std::make_shared<TunnelFlags>();
+  auto [command, flags] = adding<TunnelFlags>(
+      remote, "tunnel", "Carry sessions to another host under TLS; one end runs on each host");
   flag(*command, "--listen", flags->listen)->required();
   flag(*command, "--server-address", flags->server);
   flag(*command, "--ca", flags->client.ca_file);

@@ -58,14 +58,13 @@ class CpuHouse::Member final : public remote::cpu::Tenant {
 Result<std::unique_ptr<remote::server::DeviceBackend>> CpuHouse::open(const std::string& worker,
                                                                       std::uint64_t memory,
                                                                       std::uint32_t checks) {
-  auto shared = units();
-  if (!shared) return failed(shared.error());
+  auto shared = TRY(units());
   const auto found = std::ranges::find(policy_.workers, worker, &profile::ModelKernels::model);
   auto member = std::make_shared<Member>(shared_from_this(),
                                          static_cast<std::size_t>(found - policy_.workers.begin()));
   return remote::cpu::CpuBackend::open({.memory = memory,
                                         .flags = checks,
-                                        .shared = *std::move(shared),
+                                        .shared = std::move(shared),
                                         .tenant = std::move(member)});
 }
 

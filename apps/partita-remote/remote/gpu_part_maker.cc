@@ -20,19 +20,17 @@ class GpuPartMaker final : public remote::server::PartMaker {
 
   Result<void> look() {
     for (const int gpu : gpus_) {
-      const Result<device::GpuState> state = opened_.driver->read(gpu);
-      if (!state) return failed(state.error());
-      if (!state->mig_enabled) {
+      const device::GpuState state = TRY(opened_.driver->read(gpu));
+      if (!state.mig_enabled) {
         return failed({ErrorCode::not_supported,
                        fmt::format("MIG is off on GPU {}: no instances can be made; `--shape gpu` "
                                    "lends the whole GPU",
                                    gpu),
                        "--gpu"});
       }
-      Result<std::vector<ProfileInfo>> profiles = opened_.driver->profiles(gpu);
-      if (!profiles) return failed(profiles.error());
-      std::erase_if(*profiles, [](const ProfileInfo& one) { return !exec::is_plain(one.name); });
-      profiles_.push_back(*std::move(profiles));
+      std::vector<ProfileInfo> profiles = TRY(opened_.driver->profiles(gpu));
+      std::erase_if(profiles, [](const ProfileInfo& one) { return !exec::is_plain(one.name); });
+      profiles_.push_back(std::move(profiles));
     }
     const auto desk = desk_in_time();  // takes back what a killed server left
     if (!desk) return failed(desk.error());
@@ -54,10 +52,9 @@ class GpuPartMaker final : public remote::server::PartMaker {
   }
 
   Result<std::string> make(const std::string& shape) override {
-    const auto desk = desk_in_time();
-    if (!desk) return failed(desk.error());
-    static_cast<void>(pay_back((*desk)->loans()));
-    const Result<exec::Loan> loan = (*desk)->loans().make(gpus_, shape);
+    const auto desk = TRY(desk_in_time());
+    static_cast<void>(pay_back(desk->loans()));
+    const Result<exec::Loan> loan = desk->loans().make(gpus_, shape);
     return loan ? Result<std::string>(loan->device) : failed(loan.error());
   }
 
@@ -102,10 +99,9 @@ class GpuPartMaker final : public remote::server::PartMaker {
 Result<std::unique_ptr<remote::server::PartMaker>> gpu_part_maker(Context& context,
                                                                   const DeviceFlags& device,
                                                                   const std::vector<int>& gpus) {
-  Result<OpenDriver> opened = open_driver(context, device);
-  if (!opened) return failed(opened.error());
-  auto maker = std::make_unique<GpuPartMaker>(context, *std::move(opened), gpus);
-  if (auto looked = maker->look(); !looked) return failed(looked.error());
+  OpenDriver opened = TRY(open_driver(context, device));
+  auto maker = std::make_unique<GpuPartMaker>(context, std::move(opened), gpus);
+  TRY(maker->look());
   return std::unique_ptr<remote::server::PartMaker>(std::move(maker));
 }
 

@@ -194,10 +194,9 @@ Result<Child> start_private_server(const std::string& folder, const PrivateServe
 
 Result<int> run_program(const std::vector<std::string>& words, const Environment& added) {
   const SignalsPassed passed;
-  auto child = Child::start({.argv = words, .environment = added, .outlives = true});
-  if (!child) return failed(child.error());
-  program_pid = child->pid();
-  const int status = child->wait();
+  auto child = TRY(Child::start({.argv = words, .environment = added, .outlives = true}));
+  program_pid = child.pid();
+  const int status = child.wait();
   program_pid = 0;
   return status;
 }

@@ -39,11 +39,10 @@ class RunningDaemons {
   RunningDaemons(const RunningDaemons&) = delete;
 
   Result<void> start(const std::string& folder, const std::string& device) {
-    Result<mps::Place> place = mps::place_of(folder, device);
-    if (!place) return failed(place.error());
+    mps::Place place = TRY(mps::place_of(folder, device));
     auto daemon = std::make_unique<mps::Daemon>(
-        mps::Doors{processes_, context_.files, context_.clock}, *std::move(place));
-    if (auto started = daemon->start(); !started) return started;
+        mps::Doors{processes_, context_.files, context_.clock}, std::move(place));
+    TRY(daemon->start());
     daemons_.push_back(std::move(daemon));
     return {};
   }
@@ -66,13 +65,11 @@ Result<MpsShares> MpsShares::of(const std::vector<std::string>& shapes, const st
   std::map<std::string, std::vector<mps::Share>> devices;
   for (const std::string& shape : shapes) {
     if (!is_share(shape)) continue;
-    const Result<DeviceShare> one = share_of(shape);
-    if (!one) return failed(one.error());
-    const Result<mps::Place> place = mps::place_of(folder, one->device);
-    if (!place) return failed(place.error());
-    devices[one->device].push_back(one->share);
-    all.environments_[shape] = mps::client_environment(*place, one->share);
-    all.environments_[shape]["CUDA_VISIBLE_DEVICES"] = one->device;
+    const DeviceShare one = TRY(share_of(shape));
+    const mps::Place place = TRY(mps::place_of(folder, one.device));
+    devices[one.device].push_back(one.share);
+    all.environments_[shape] = mps::client_environment(place, one.share);
+    all.environments_[shape]["CUDA_VISIBLE_DEVICES"] = one.device;
   }
   for (const auto& [device, shares] : devices) {
     if (const auto faults = mps::check_shares(shares, {}); !faults.empty())
@@ -89,8 +86,7 @@ std::map<std::string, std::string> MpsShares::environment(const std::string& sha
 
 Result<std::shared_ptr<void>> MpsShares::start(Context& context) const {
   auto daemons = std::make_shared<RunningDaemons>(context);
-  for (const std::string& device : devices_)
-    if (auto started = daemons->start(folder_, device); !started) return failed(started.error());
+  for (const std::string& device : devices_) TRY(daemons->start(folder_, device));
   return std::shared_ptr<void>(std::move(daemons));
 }
 

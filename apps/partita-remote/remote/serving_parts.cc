@@ -72,9 +72,8 @@ using PoolLane = std::shared_ptr<const drivers::green_ctx::PoolLane>;
 
 remote::cuda::Lane lane_on(const PoolLane& lane) {
   const auto create = [lane](int priority) -> Result<remote::cuda::abi::Stream> {
-    auto made = lane->create_stream(priority);
-    if (!made) return failed(made.error());
-    return reinterpret_cast<remote::cuda::abi::Stream>(*made);
+    auto made = TRY(lane->create_stream(priority));
+    return reinterpret_cast<remote::cuda::abi::Stream>(made);
   };
   return {create, lane->units()};
 }
@@ -116,17 +115,15 @@ class SharedDevice {
 
   // A session on SMs of its own (0: all, with everybody), or as a worker of the plan.
   Opened open(const Part& part) {
-    auto pool = lanes();
-    if (!pool) return failed(pool.error());
+    auto pool = TRY(lanes());
     const auto planned = std::ranges::find(flags_.planned, part.shape, &PlannedWorker::name);
-    auto use = planned == flags_.planned.end()
-                   ? alone(**pool, part.units)
-                   : as_planned(**pool, planned - flags_.planned.begin());
-    if (!use) return failed(use.error());
-    use->lost = [this] { lost_ = true; };
+    auto use =
+        TRY(planned == flags_.planned.end() ? alone(*pool, part.units)
+                                            : as_planned(*pool, planned - flags_.planned.begin()));
+    use.lost = [this] { lost_ = true; };
     return remote::cuda::CudaBackend::open({.vendor_library = flags_.vendor_library,
                                             .memory = flags_.memory,
-                                            .shared = *std::move(use)});
+                                            .shared = std::move(use)});
   }
   bool lost() const { return lost_; }
 
@@ -140,11 +137,10 @@ class SharedDevice {
     return opened;
   }
   Result<remote::cuda::SharedUse> alone(Pool& pool, int units) const {
-    auto lane = pool.take(units);
-    if (!lane) return failed(lane.error());
+    auto lane = TRY(pool.take(units));
     remote::cuda::SharedUse use;
-    use.lanes = {lane_on(*lane)};
-    use.measured = times_->of_units(times_, (*lane)->units());
+    use.lanes = {lane_on(lane)};
+    use.measured = times_->of_units(times_, lane->units());
     return use;
   }
   // Workers have their SMs one behind the other, as far as there are enough; which they are is this
@@ -162,9 +158,8 @@ class SharedDevice {
     sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
     remote::cuda::SharedUse use;
     for (const int units : sizes) {
-      auto lane = pool.share(first, units);
-      if (!lane) return failed(lane.error());
-      use.lanes.push_back(lane_on(*lane));
+      auto lane = TRY(pool.share(first, units));
+      use.lanes.push_back(lane_on(lane));
     }
     std::vector<lanes::KernelCursor::Step> steps;
     for (std::size_t i = 0; i < mine.units.size(); ++i)
@@ -254,28 +249,21 @@ Result<KernelPolicy> read_kernel_policy(Files& files, const KernelPlanFlags& fla
   decide::PlannedUnits planned;
   const auto words = decide::parse_policies("--kernel-plan", flags.plan);
   if (!words || words->size() != 1) {
-    auto text = files.read(flags.plan);
-    if (!text) return failed(text.error());
-    const auto plan = forms::parse_kernel_plan(flags.plan, *text);
-    if (!plan) return failed(plan.error());
-    planned = decide::planned_units(*plan);
+    auto text = TRY(files.read(flags.plan));
+    const auto plan = TRY(forms::parse_kernel_plan(flags.plan, text));
+    planned = decide::planned_units(plan);
     names = {planned.workers, flags.profiles, planned.gpu, planned.atom};
     policy.policy = "eclip";
   } else if (flags.workers.empty()) {
     return bad_input("--workers", "a policy is for workers: names of profiles");
   }
-  auto topology = decide::load_topology(names.gpu);
-  if (!topology) return failed(topology.error());
-  const auto atom = decide::load_atom(*topology, names.atom);
-  if (!atom) return failed(atom.error());
-  auto models = decide::load_kernels(files, names, *topology);
-  if (!models) return failed(models.error());
-  if (!planned.units.empty())
-    if (auto fits = decide::check_planned_units(flags.plan, planned, *models); !fits)
-      return failed(fits.error());
-  policy.topology = *std::move(topology);
-  policy.atom = *atom;
-  policy.workers = *std::move(models);
+  auto topology = TRY(decide::load_topology(names.gpu));
+  const auto atom = TRY(decide::load_atom(topology, names.atom));
+  auto models = TRY(decide::load_kernels(files, names, topology));
+  if (!planned.units.empty()) TRY(decide::check_planned_units(flags.plan, planned, models));
+  policy.topology = std::move(topology);
+  policy.atom = atom;
+  policy.workers = std::move(models);
   policy.plan_units = std::move(planned.units);
   return policy;
 }
@@ -292,15 +280,14 @@ std::vector<PlannedWorker> planned_workers(const KernelPolicy& policy) {
 }
 
 Result<void> set_opener(const PartFlags& flags, remote::server::WorkerOptions& options) {
-  const auto shared = shares_process(flags);
-  if (!shared) return failed(shared.error());
-  options.shared = *shared;
+  const auto shared = TRY(shares_process(flags));
+  options.shared = shared;
   if (flags.house) {
     options.open = [house = flags.house, memory = flags.memory](const Part& part, int,
                                                                 std::uint32_t checks) {
       return house->open(part.shape, memory, checks);
     };
-  } else if (*shared) {
+  } else if (shared) {
     const auto device = std::make_shared<SharedDevice>(flags);
     options.spent = [device] { return device->lost(); };
     options.open = [device](const Part& part, int, std::uint32_t checks) {

@@ -100,27 +100,20 @@ fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {
 }  // namespace
 
 Result<std::unique_ptr<AgentFleet>> AgentFleet::start(Context& context, Wishes wishes) {
-  auto store = open_fleet(context, wishes.fleet);
-  if (!store) return failed(store.error());
+  auto store = TRY(open_fleet(context, wishes.fleet));
   if (wishes.fleet.node.empty()) wishes.fleet.node = host_name();
-  if (auto fine = fleet::parse_fleet_word("fleet.node", wishes.fleet.node); !fine)
-    return failed(fine.error());
-  std::unique_ptr<AgentFleet> made(new AgentFleet(context, std::move(wishes), *std::move(store)));
+  TRY(fleet::parse_fleet_word("fleet.node", wishes.fleet.node));
+  std::unique_ptr<AgentFleet> made(new AgentFleet(context, std::move(wishes), std::move(store)));
   if (context.files.exists(made->part_path())) {
-    const auto text = context.files.read(made->part_path());
-    if (!text) return failed(text.error());
-    auto part = fleet::parse_part(made->part_path(), *text);
-    if (!part) return failed(part.error());
-    made->part_ = *std::move(part);
+    const auto text = TRY(context.files.read(made->part_path()));
+    made->part_ = TRY(fleet::parse_part(made->part_path(), text));
     if (made->part_->services.empty()) made->to_hand_ = made->part_;  // nothing forgets it
   }
   if (context.files.exists(made->budget_path())) {
-    const auto text = context.files.read(made->budget_path());
-    if (!text) return failed(text.error());
-    auto held = fleet::parse_held_budget(made->budget_path(), *text);
-    if (!held) return failed(held.error());
-    if (held->boot != made->wishes_.boot) held->watts = held->alone_w = held->least_w;
-    made->budget_ = *std::move(held);
+    const auto text = TRY(context.files.read(made->budget_path()));
+    auto held = TRY(fleet::parse_held_budget(made->budget_path(), text));
+    if (held.boot != made->wishes_.boot) held.watts = held.alone_w = held.least_w;
+    made->budget_ = std::move(held);
   }
   const std::string peers = actuate::peers_path(made->wishes_.state_dir);
   if (context.files.exists(peers))  // what its gateway was told before

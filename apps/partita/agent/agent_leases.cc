@@ -14,23 +14,18 @@ Result<std::string> AgentLeases::answer(const api::Backend::LeaseCall& call,
     if (const std::string fault = lease::owner_fault(call.owner); !fault.empty())
       return bad_input("owner", fault);
   } else {
-    const Result<lease::Wanted> wanted = lease::parse_wanted("body", call.wanted);
-    if (!wanted) return failed(wanted.error());
-    Result<lease::Ask> asked = lease::ask_of(*wanted, processes, wall_clock_ms());
-    if (!asked) return failed(asked.error());
-    ask = *std::move(asked);
+    const lease::Wanted wanted = TRY(lease::parse_wanted("body", call.wanted));
+    ask = TRY(lease::ask_of(wanted, processes, wall_clock_ms()));
   }
   lease::LeaseDoors doors = lease_doors(context_, open_, processes);
   doors.closed = std::move(closed);
-  auto leases = lease::Leases::open(std::move(doors), log_);
-  if (!leases) return failed(leases.error());
-  const Result<lease::Outcome> outcome = leases->ask(ask);
-  if (!outcome) return failed(outcome.error());
-  if (outcome->refused) return failed(lease::error_of(*outcome->refused));
+  auto leases = TRY(lease::Leases::open(std::move(doors), log_));
+  const lease::Outcome outcome = TRY(leases.ask(ask));
+  if (outcome.refused) return failed(lease::error_of(*outcome.refused));
   const std::string minors = mig_minors(context_);
   if (!call.wanted.empty())
-    return lease::lease_json(lease::document_of(outcome->leases.front(), minors));
-  return lease::leases_json({{}, outcome->returned});
+    return lease::lease_json(lease::document_of(outcome.leases.front(), minors));
+  return lease::leases_json({{}, outcome.returned});
 }
 
 void AgentLeases::sweep() {
@@ -48,13 +43,10 @@ void AgentLeases::sweep() {
 
 Result<std::string> AgentLeases::list(const device::NodeState& node) {
   RealProcesses processes;
-  const auto leases =
-      lease::read_leases(lease_doors(context_, open_, processes), log_, node);
-  if (!leases) return failed(leases.error());
+  const auto leases = TRY(lease::read_leases(lease_doors(context_, open_, processes), log_, node));
   const std::string minors = mig_minors(context_);
   lease::LeasesDocument document;
-  for (const lease::Lease& one : *leases)
-    document.leases.push_back(lease::document_of(one, minors));
+  for (const lease::Lease& one : leases) document.leases.push_back(lease::document_of(one, minors));
   return lease::leases_json(document);
 }
 

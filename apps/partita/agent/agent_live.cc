@@ -58,52 +58,43 @@ struct LiveNode {
 
 // The flags of the command line are stronger than the file.
 Result<control::AgentFile> settled_file(Context& context, const LiveFlags& flags) {
-  Result<control::AgentFile> file = load_agent_file(context, flags.config);
-  if (!file) return file;
-  if (flags.driver_said || flags.config.empty()) file->node.driver = flags.device.driver;
+  control::AgentFile file = TRY(load_agent_file(context, flags.config));
+  if (flags.driver_said || flags.config.empty()) file.node.driver = flags.device.driver;
   const auto over = [](const std::string& flag, std::string& place) {
     if (!flag.empty()) place = flag;
   };
-  over(flags.device.machine, file->node.machine);
-  over(flags.device.catalogue, file->node.catalogue);
-  over(flags.state_dir, file->node.state_dir);
-  over(flags.services, file->services);
-  over(flags.profiles, file->profiles);
-  over(flags.listen, file->server.listen);
-  over(flags.queue.tariff.prices, file->power.prices);
+  over(flags.device.machine, file.node.machine);
+  over(flags.device.catalogue, file.node.catalogue);
+  over(flags.state_dir, file.node.state_dir);
+  over(flags.services, file.services);
+  over(flags.profiles, file.profiles);
+  over(flags.listen, file.server.listen);
+  over(flags.queue.tariff.prices, file.power.prices);
   if (flags.queue.tariff.carbon_price > 0)
-    file->power.carbon_price = flags.queue.tariff.carbon_price;
-  if (!flags.mode.empty()) file->policy.mode = *control::parse_mode(flags.mode);
-  auto fleet = settled_fleet(file->fleet, flags.fleet);
-  if (!fleet) return failed(fleet.error());
-  file->fleet = *std::move(fleet);
-  if (!file->fleet.endpoints.empty()) {  // who is asked first is the fleet's to say
-    if (flags.mode.empty()) file->policy.mode = control::Mode::automatic;
-    file->policy.forecast.floor_share = 1;  // a part is the least that it plans for
+    file.power.carbon_price = flags.queue.tariff.carbon_price;
+  if (!flags.mode.empty()) file.policy.mode = *control::parse_mode(flags.mode);
+  file.fleet = TRY(settled_fleet(file.fleet, flags.fleet));
+  if (!file.fleet.endpoints.empty()) {  // who is asked first is the fleet's to say
+    if (flags.mode.empty()) file.policy.mode = control::Mode::automatic;
+    file.policy.forecast.floor_share = 1;  // a part is the least that it plans for
   }
-  if (flags.dry_run) file->policy.mode = control::Mode::observe;
+  if (flags.dry_run) file.policy.mode = control::Mode::observe;
   return file;
 }
 
 Result<LiveNode> open_live(Context& context, const LiveFlags& flags) {
-  Result<control::AgentFile> file = settled_file(context, flags);
-  if (!file) return failed(file.error());
-  const DeviceFlags device{file->node.driver, file->node.machine, file->node.catalogue};
-  Result<OpenDriver> open = open_driver(context, device);
-  if (!open) return failed(open.error());
-  Result<device::NodeState> state = device::read_node(*open->driver);
-  if (!state) return failed(state.error());
-  std::string directory = state_directory(file->node.state_dir, *state);
-  LiveNode live{
-      *std::move(file), *std::move(open), std::move(directory), *std::move(state), {}, {}};
+  control::AgentFile file = TRY(settled_file(context, flags));
+  const DeviceFlags device{file.node.driver, file.node.machine, file.node.catalogue};
+  OpenDriver open = TRY(open_driver(context, device));
+  device::NodeState state = TRY(device::read_node(*open.driver));
+  std::string directory = state_directory(file.node.state_dir, state);
+  LiveNode live{std::move(file), std::move(open), std::move(directory), std::move(state), {}, {}};
   if (auto health = open_health(device, live.open))
     live.health = *std::move(health);
   else
     complain(context, "the health of GPUs is not heard of: " + to_string(health.error()));
   if (flags.once || flags.dry_run) return live;
-  Result<FileLock> lock = lock_node(context, live.open, live.state);
-  if (!lock) return failed(lock.error());
-  live.lock = *std::move(lock);
+  live.lock = TRY(lock_node(context, live.open, live.state));
   return live;
 }
 
@@ -146,9 +137,8 @@ std::string look_text(const control::Snapshot& now) {
 Result<Exit> look_once(Context& context, const LiveFlags& flags, control::Agent& agent) {
   agent.look_once();
   const control::Snapshot& now = agent.snapshot();
-  const std::string content =
-      flags.output.format == "json" ? control::snapshot_json(now) : look_text(now);
-  return finish(context, flags.output, content);
+  return finish(context, flags.output,
+                flags.output.json() ? control::snapshot_json(now) : look_text(now));
 }
 
 // ---- the long run ----
@@ -217,7 +207,7 @@ class LiveRun {
 // Whatever is the matter with the history, the node is kept.
 Result<void> LiveRun::open_history() {
   if (flags_.dry_run || flags_.once) return {};
-  if (auto made = context_.files.make_directories(node_.state_dir); !made) return made;
+  TRY(context_.files.make_directories(node_.state_dir));
   store_.emplace(context_.files, history::history_path(node_.state_dir),
                  [this](const std::string& sentence) {
                    say("notice: " + sentence);
@@ -332,15 +322,13 @@ void LiveRun::keep_hook(history::Event event) {
 }
 
 Result<void> LiveRun::begin_agent() {
-  auto world = agent_world(context_, node_.file, *node_.open.catalogue, models_of(node_.state));
-  if (!world) return failed(world.error());
-  if (world->profiles.empty())
+  auto world =
+      TRY(agent_world(context_, node_.file, *node_.open.catalogue, models_of(node_.state)));
+  if (world.profiles.empty())
     say("no profiles for the GPUs of this node: nothing can be planned until 'profiles' names "
         "some");
   // Numbers that were given since this process began are in the state directory.
-  auto agent = control::Agent::begin(doors(), *std::move(world), highest_change_);
-  if (!agent) return failed(agent.error());
-  agent_ = *std::move(agent);
+  agent_ = TRY(control::Agent::begin(doors(), std::move(world), highest_change_));
   return {};
 }
 
@@ -349,10 +337,9 @@ void LiveRun::open_batches() {
   if (flags_.dry_run || flags_.once) return;
   const auto driver = [this]() -> Result<std::shared_ptr<device::NodeDriver>> {
     if (node_.open.machine) return std::make_shared<drivers::sim::SimDriver>(*node_.open.machine);
-    Result<OpenDriver> open = open_driver(
-        context_, {node_.file.node.driver, node_.file.node.machine, node_.file.node.catalogue});
-    if (!open) return failed(open.error());
-    auto kept = std::make_shared<OpenDriver>(*std::move(open));
+    OpenDriver open = TRY(open_driver(
+        context_, {node_.file.node.driver, node_.file.node.machine, node_.file.node.catalogue}));
+    auto kept = std::make_shared<OpenDriver>(std::move(open));
     return std::shared_ptr<device::NodeDriver>(kept, kept->driver.get());
   };
   batches_ = std::make_unique<control::BatchRunner>(
@@ -361,15 +348,13 @@ void LiveRun::open_batches() {
 }
 
 Result<void> LiveRun::begin() {
-  if (auto opened = open_history(); !opened) return opened;
+  TRY(open_history());
   open_batches();
-  if (auto begun = begin_agent(); !begun) return begun;
+  TRY(begin_agent());
   if (flags_.once) return {};
-  auto notices = read_notices();
-  if (!notices) return failed(notices.error());
-  notices_ = *std::move(notices);
-  if (auto hosted = host_queue(); !hosted) return hosted;
-  if (auto joined = join_fleet(); !joined) return joined;
+  notices_ = TRY(read_notices());
+  TRY(host_queue());
+  TRY(join_fleet());
   return serve();
 }
 
@@ -380,11 +365,10 @@ Result<void> LiveRun::join_fleet() {
   for (const control::ModelProfiles& one : node_.file.profiles_of) models.push_back(one.gpu);
   std::ranges::sort(models);
   models.erase(std::ranges::unique(models).begin(), models.end());
-  auto world = agent_world(context_, node_.file, *node_.open.catalogue, models);
-  if (!world) return failed(world.error());
+  auto world = TRY(agent_world(context_, node_.file, *node_.open.catalogue, models));
   auto joined =
       AgentFleet::start(context_, {.fleet = node_.file.fleet,
-                                   .world = *std::move(world),
+                                   .world = std::move(world),
                                    .state_dir = node_.state_dir,
                                    .boot = boot_of(context_.files),
                                    .wall_ms = wall_ms,
@@ -439,10 +423,8 @@ Result<void> LiveRun::serve() {
       return bad_input("server", fmt::format("there is no group '{}'", wanted.group));
     options.group = found->gr_gid;
   }
-  if (auto made = context_.files.make_directories(node_.state_dir); !made) return made;
-  auto server = api::Server::start(desk_, std::move(options));
-  if (!server) return failed(server.error());
-  server_ = *std::move(server);
+  TRY(context_.files.make_directories(node_.state_dir));
+  server_ = TRY(api::Server::start(desk_, std::move(options)));
   for (const std::string& address : server_->addresses()) say("its API is at " + address);
   return {};
 }
@@ -530,10 +512,9 @@ Result<Exit> LiveRun::run() {
 }  // namespace
 
 Result<Exit> run_live_agent(Context& context, const LiveFlags& flags) {
-  Result<LiveNode> node = open_live(context, flags);
-  if (!node) return failed(node.error());
-  LiveRun run(context, flags, *std::move(node));
-  if (auto begun = run.begin(); !begun) return failed(begun.error());
+  LiveNode node = TRY(open_live(context, flags));
+  LiveRun run(context, flags, std::move(node));
+  TRY(run.begin());
   return flags.once ? look_once(context, flags, run.agent()) : run.run();
 }
 

@@ -2,6 +2,7 @@
 // API on others. Holds the lock of the node while it lives, so that nobody else changes it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "context.h"
@@ -26,5 +27,18 @@ struct LiveFlags {
 
 // Until it is asked to end; with `once`, one look.
 Result<Exit> run_live_agent(Context& context, const LiveFlags& flags);
+
+// `--simulate`: weeks of an agent on a simulated node, and the report.
+struct WeeksFlags {
+  LiveFlags live;
+  int days = 0;  // 0: not simulated
+  std::string machine;
+  std::string tasks;  // a tasks file, handed in each day
+  bool calm = false;
+  double pace_s = 0;  // real seconds per simulated day; 0: as fast as it goes
+  std::uint64_t seed = 1;
+};
+
+Result<Exit> run_agent_weeks(Context& context, const WeeksFlags& flags);
 
 }  // namespace partita::cli

@@ -35,12 +35,10 @@ std::optional<notify::Alarm> alarm_of(control::NoticeKind kind) {
 }  // namespace
 
 Result<std::unique_ptr<AgentNotices>> AgentNotices::read(Files& files, const std::string& path) {
-  const Result<std::string> text = read_input(files, "--config", path);
-  if (!text) return failed(text.error());
-  auto receivers = notify::parse_receivers(path, *text);
-  if (!receivers) return failed(receivers.error());
-  if (receivers->empty()) return std::unique_ptr<AgentNotices>();
-  return std::unique_ptr<AgentNotices>(new AgentNotices(*std::move(receivers)));
+  const std::string text = TRY(read_input(files, "--config", path));
+  auto receivers = TRY(notify::parse_receivers(path, text));
+  if (receivers.empty()) return std::unique_ptr<AgentNotices>();
+  return std::unique_ptr<AgentNotices>(new AgentNotices(std::move(receivers)));
 }
 
 void AgentNotices::tell(const control::LoopNotice& notice, const std::string& node,

@@ -61,13 +61,10 @@ Result<std::unique_ptr<AgentQueue>> AgentQueue::start(const Doors& doors,
                                                       const QueueServer::Place& place,
                                                       const QueueServeFlags& flags) {
   std::unique_ptr<AgentQueue> queue(new AgentQueue());
-  auto loop = serve::Loop::make();
-  if (!loop) return failed(loop.error());
-  queue->loop_ = *std::move(loop);
+  queue->loop_ = TRY(serve::Loop::make());
   queue->instances_ = std::make_unique<Instances>(doors, queue->ending_);
-  auto server = QueueServer::start(doors.context, *queue->loop_, place, flags, *queue->instances_);
-  if (!server) return failed(server.error());
-  queue->server_ = *std::move(server);
+  queue->server_ =
+      TRY(QueueServer::start(doors.context, *queue->loop_, place, flags, *queue->instances_));
   queue->instances_->at_once = false;
   queue->thread_ = std::thread([own = queue.get()] { own->loop_->run(); });
   return queue;

@@ -1,14 +1,14 @@
-#include "agent/agent_weeks.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "agent/agent_live.h"
 #include "agent/agent_signals.h"
 #include "agent/agent_world.h"
 #include "api/agent_desk.h"
 #include "api/server.h"
+#include "control/sim/sim_weeks.h"
 #include "decide/input.h"
 #include "history/store/store.h"
 #include "places.h"
@@ -25,13 +25,10 @@ Result<drivers::sim::Machine> weeks_machine(const std::string& path, const std::
                                             const hw::Catalogue& catalogue) {
   drivers::sim::MachineDescription description;
   if (path.empty()) {
-    const auto model = catalogue.get(kStandardModel);
-    if (!model) return failed(model.error());
-    description.gpus.push_back({*model, kStandardGpus, true});
+    const auto model = TRY(catalogue.get(kStandardModel));
+    description.gpus.push_back({model, kStandardGpus, true});
   } else {
-    auto parsed = drivers::sim::parse_machine(path, text, catalogue);
-    if (!parsed) return failed(parsed.error());
-    description = *std::move(parsed);
+    description = TRY(drivers::sim::parse_machine(path, text, catalogue));
     description.processes.clear();
   }
   return drivers::sim::make_machine(description, "agent --simulate");
@@ -45,44 +42,36 @@ std::vector<std::string> models_in(const drivers::sim::Machine& machine) {
 }
 
 Result<control::WeeksOptions> weeks_options(Context& context, const WeeksFlags& flags) {
-  Result<control::AgentFile> file = load_agent_file(context, flags.live.config);
-  if (!file) return failed(file.error());
-  if (!flags.live.services.empty()) file->services = flags.live.services;
-  if (!flags.live.profiles.empty()) file->profiles = flags.live.profiles;
-  if (file->services.empty()) return bad_input("--services", "is required: a services file");
-  if (file->profiles.empty() && file->profiles_of.empty())
+  control::AgentFile file = TRY(load_agent_file(context, flags.live.config));
+  if (!flags.live.services.empty()) file.services = flags.live.services;
+  if (!flags.live.profiles.empty()) file.profiles = flags.live.profiles;
+  if (file.services.empty()) return bad_input("--services", "is required: a services file");
+  if (file.profiles.empty() && file.profiles_of.empty())
     return bad_input("--profiles", "is required: profiles of the node's GPU models");
-  file->policy.mode = control::Mode::automatic;
-  file->policy.hooks_before.clear();
-  file->policy.hooks_after.clear();
-  auto catalogue = decide::load_catalogue(context.files, flags.live.device.catalogue);
-  if (!catalogue) return failed(catalogue.error());
+  file.policy.mode = control::Mode::automatic;
+  file.policy.hooks_before.clear();
+  file.policy.hooks_after.clear();
+  auto catalogue = TRY(decide::load_catalogue(context.files, flags.live.device.catalogue));
   const std::string node = !flags.machine.empty()               ? flags.machine
                            : !flags.live.device.machine.empty() ? flags.live.device.machine
-                                                                : file->node.machine;
-  const Result<std::string> described =
-      node.empty() ? "" : read_input(context.files, "--node", node);
-  if (!described) return failed(described.error());
-  const auto first = weeks_machine(node, *described, *catalogue);
-  if (!first) return failed(first.error());
-  auto world = agent_world(context, *file, *catalogue, models_in(*first));
-  if (!world) return failed(world.error());
-  auto machine = weeks_machine(node, *described, world->catalogue);  // which stays where it is
+                                                                : file.node.machine;
+  const std::string described = TRY(node.empty() ? "" : read_input(context.files, "--node", node));
+  const auto first = TRY(weeks_machine(node, described, catalogue));
+  auto world = TRY(agent_world(context, file, catalogue, models_in(first)));
+  auto machine = weeks_machine(node, described, world.catalogue);  // which stays where it is
   if (!machine) return failed(machine.error());
-  const auto services = read_input(context.files, "--services", file->services);
-  if (!services) return failed(services.error());
-  const Result<std::string> tasks =
-      flags.tasks.empty() ? "" : read_input(context.files, "--tasks", flags.tasks);
-  if (!tasks) return failed(tasks.error());
+  const auto services = TRY(read_input(context.files, "--services", file.services));
+  const std::string tasks =
+      TRY(flags.tasks.empty() ? "" : read_input(context.files, "--tasks", flags.tasks));
   return control::WeeksOptions{
-      .world = *std::move(world),
-      .services_file = file->services,
-      .services_text = *services,
+      .world = std::move(world),
+      .services_file = file.services,
+      .services_text = services,
       .machine = *std::move(machine),
       .days = flags.days,
       .seed = flags.seed,
       .troubles = flags.calm ? control::SimTroubles{} : control::usual_troubles(),
-      .tasks_text = *tasks};
+      .tasks_text = tasks};
 }
 
 // Somebody looks on while the days pass: API and page of the simulated agent, its history in a
@@ -112,17 +101,14 @@ class Onlooker {
 
 Result<std::unique_ptr<Onlooker>> Onlooker::open(control::SimWeeks& weeks,
                                                  const WeeksFlags& flags) {
-  Result<PrivateFolder> folder = PrivateFolder::make();
-  if (!folder) return failed(folder.error());
-  std::unique_ptr<Onlooker> self(new Onlooker(weeks, *std::move(folder)));
-  auto store = history::Store::open(self->folder_.path() + "/history.db", history::Access::write);
-  if (!store) return failed(store.error());
-  self->store_.emplace(*std::move(store));
-  auto server = api::Server::start(self->desk_, {.socket = self->folder_.path() + "/api.sock",
-                                                 .listen = flags.live.listen,
-                                                 .version = version()});
-  if (!server) return failed(server.error());
-  self->server_ = *std::move(server);
+  PrivateFolder folder = TRY(PrivateFolder::make());
+  std::unique_ptr<Onlooker> self(new Onlooker(weeks, std::move(folder)));
+  auto store =
+      TRY(history::Store::open(self->folder_.path() + "/history.db", history::Access::write));
+  self->store_.emplace(std::move(store));
+  self->server_ = TRY(api::Server::start(self->desk_, {.socket = self->folder_.path() + "/api.sock",
+                                                       .listen = flags.live.listen,
+                                                       .version = version()}));
   weeks.add_doors = [it = self.get()](control::AgentDoors& doors) { it->add_doors(doors); };
   return self;
 }
@@ -133,7 +119,7 @@ void Onlooker::add_doors(control::AgentDoors& doors) {
   doors.errands = [this] { return desk_.take_errands(); };
   doors.measure = [this](const auto& values) { return store_->measure(values); };
   doors.record = [this, counted = doors.record](const history::Event& event) -> Result<void> {
-    if (auto kept = store_->append(event); !kept) return failed(kept.error());
+    TRY(store_->append(event));
     return counted(event);
   };
   doors.publish = [this](const control::Loop& loop) { desk_.publish(loop); };
@@ -153,30 +139,24 @@ bool Onlooker::keep_pace(Context& context, double pace_s) {
 }  // namespace
 
 Result<Exit> run_agent_weeks(Context& context, const WeeksFlags& flags) {
-  Result<control::WeeksOptions> options = weeks_options(context, flags);
-  if (!options) return failed(options.error());
-  auto weeks = control::SimWeeks::begin(*std::move(options));
-  if (!weeks) return failed(weeks.error());
+  control::WeeksOptions options = TRY(weeks_options(context, flags));
+  auto weeks = TRY(control::SimWeeks::begin(std::move(options)));
   std::unique_ptr<Onlooker> onlooker;
   if (!flags.live.listen.empty()) {
-    auto opened = Onlooker::open(**weeks, flags);
-    if (!opened) return failed(opened.error());
-    onlooker = *std::move(opened);
+    onlooker = TRY(Onlooker::open(*weeks, flags));
     for (const std::string& address : onlooker->addresses())
       if (address.starts_with("http")) complain(context, "look on at " + address);
   }
-  while ((*weeks)->step())
+  while (weeks->step())
     if (onlooker && !onlooker->keep_pace(context, flags.pace_s)) break;
-  const auto report = (*weeks)->report();
-  if (!report) return failed(report.error());
+  const auto report = TRY(weeks->report());
   const std::string& format = flags.live.output.format;
-  const std::string content = format == "json"  ? control::weeks_json(*report)
-                              : format == "svg" ? control::weeks_svg(*report)
-                                                : control::weeks_text(*report);
-  if (auto written = deliver(context, flags.live.output, content); !written)
-    return failed(written.error());
+  const std::string content = format == "json"  ? control::weeks_json(report)
+                              : format == "svg" ? control::weeks_svg(report)
+                                                : control::weeks_text(report);
+  TRY(deliver(context, flags.live.output, content));
   Exit exit = Exit::done;
-  for (const control::ServiceWeeks& one : report->services) {
+  for (const control::ServiceWeeks& one : report.services) {
     if (one.requests == 0 || one.attainment > 0) continue;
     complain(context, fmt::format("service {}: no request was answered in time", one.name));
     exit = Exit::no;

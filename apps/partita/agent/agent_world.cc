@@ -24,19 +24,17 @@ void beside_it(const std::string& file, std::string& path) {
 
 Result<control::AgentFile> load_agent_file(Context& context, const std::string& path) {
   if (path.empty()) return control::AgentFile{};
-  const Result<std::string> text = read_input(context.files, kConfigFlag, path);
-  if (!text) return failed(text.error());
-  Result<control::AgentFile> file = control::parse_agent_file(path, *text);
-  if (!file) return file;
+  const std::string text = TRY(read_input(context.files, kConfigFlag, path));
+  control::AgentFile file = TRY(control::parse_agent_file(path, text));
   for (std::string* named :
-       {&file->node.machine, &file->node.catalogue, &file->node.state_dir, &file->services,
-        &file->server.tokens_file, &file->server.tls_certificate, &file->server.tls_key,
-        &file->server.client_ca, &file->server.client_roles, &file->server.oidc,
-        &file->server.access_log, &file->server.socket, &file->fleet.password_file,
-        &file->fleet.ca, &file->fleet.certificate, &file->fleet.key})
+       {&file.node.machine, &file.node.catalogue, &file.node.state_dir, &file.services,
+        &file.server.tokens_file, &file.server.tls_certificate, &file.server.tls_key,
+        &file.server.client_ca, &file.server.client_roles, &file.server.oidc,
+        &file.server.access_log, &file.server.socket, &file.fleet.password_file, &file.fleet.ca,
+        &file.fleet.certificate, &file.fleet.key})
     beside_it(path, *named);
-  if (!file->profiles.empty()) file->profiles = decide::all_beside(path, file->profiles);
-  for (auto* named : {&file->profiles_of, &file->power_tables})
+  if (!file.profiles.empty()) file.profiles = decide::all_beside(path, file.profiles);
+  for (auto* named : {&file.profiles_of, &file.power_tables})
     for (control::ModelProfiles& one : *named) one.path = decide::all_beside(path, one.path);
   return file;
 }
@@ -58,33 +56,25 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
                                    const std::vector<std::string>& models) {
   control::World world{host_name(), file.policy, catalogue, {}, {}, file.max_processes};
   if (!file.slo_rule.empty()) {
-    const auto rule = decide::load_rule("slo_rule", file.slo_rule);
-    if (!rule) return failed(rule.error());
-    world.rule = *rule;
+    world.rule = TRY(decide::load_rule("slo_rule", file.slo_rule));
   }
-  auto tariff = decide::load_tariff(context.files, {file.power.prices, file.power.carbon_price});
-  if (!tariff) return failed(tariff.error());
-  world.tariff = *std::move(tariff);
+  world.tariff =
+      TRY(decide::load_tariff(context.files, {file.power.prices, file.power.carbon_price}));
   if (const auto text = context.files.read(file.services); !file.services.empty() && text) {
-    auto traces = decide::token_traces(context.files, file.services, *text);
-    if (!traces) return failed(traces.error());
-    world.token_traces = *std::move(traces);
+    world.token_traces = TRY(decide::token_traces(context.files, file.services, *text));
   }
   for (const control::ModelProfiles& one : file.power_tables) {
-    const auto gpu = catalogue.get(one.gpu);
-    if (!gpu) return failed(gpu.error());
-    auto table = decide::load_slice_table(context.files, one.path, **gpu);
-    if (!table) return failed(table.error());
-    world.power_tables.push_back(*std::move(table));
+    const auto gpu = TRY(catalogue.get(one.gpu));
+    auto table = TRY(decide::load_slice_table(context.files, one.path, *gpu));
+    world.power_tables.push_back(std::move(table));
   }
   for (const std::string& model : models) {
     const hw::GpuModel* gpu = catalogue.find(model);
     const auto own = std::ranges::find(file.profiles_of, model, &control::ModelProfiles::gpu);
     const std::string path = own != file.profiles_of.end() ? own->path : file.profiles;
     if (gpu == nullptr || path.empty()) continue;
-    auto measured = decide::load_measured(context.files, "profiles", path, *gpu);
-    if (!measured) return failed(measured.error());
-    world.profiles.push_back(*std::move(measured));
+    auto measured = TRY(decide::load_measured(context.files, "profiles", path, *gpu));
+    world.profiles.push_back(std::move(measured));
   }
   return world;
 }

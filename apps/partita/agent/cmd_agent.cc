@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "agent/agent_live.h"
-#include "agent/agent_weeks.h"
 #include "commands.h"
 #include "flags.h"
 #include "node/state_dir.h"
@@ -20,8 +18,7 @@ struct AgentFlags {
 Result<Exit> run_agent(Context& context, const CLI::App& command, AgentFlags& flags) {
   flags.live.driver_said = command.count("--driver") > 0;
   if (flags.weeks.days == 0) {
-    if (flags.live.output.format == "svg")
-      return bad_input("--format", "svg is a picture of --simulate");
+    if (flags.live.output.svg()) return bad_input("--format", "svg is a picture of --simulate");
     return run_live_agent(context, flags.live);
   }
   flags.weeks.live = flags.live;
@@ -48,10 +45,9 @@ void add_live_flags(CLI::App& command, LiveFlags& flags) {
 }  // namespace
 
 Command add_agent(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "agent",
+  auto [command, flags] = adding<AgentFlags>(
+      app, "agent",
       "Keep this node as it is wanted: watch rates and health, plan, judge, apply, repair");
-  auto flags = std::make_shared<AgentFlags>();
   add_live_flags(*command, flags->live);
   within(flag(*command, "--simulate", flags->weeks.days), 1, control::kMostSimDays);
   flag(*command, "--node", flags->weeks.machine);

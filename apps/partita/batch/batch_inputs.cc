@@ -50,14 +50,13 @@ void add_schedule_flags(CLI::App& command, decide::ScheduleFiles& flags) {
 
 Result<std::string> shown_schedule(Context& context, const Output& output,
                                    const std::string& catalogue, const DrawnSchedule& drawn) {
-  const Result<hw::Catalogue> models = decide::load_catalogue(context.files, catalogue);
-  if (!models) return failed(models.error());
-  if (output.format == "svg") return forms::schedules_svg({drawn.schedule}, *models);
+  const hw::Catalogue models = TRY(decide::load_catalogue(context.files, catalogue));
+  if (output.svg()) return forms::schedules_svg({drawn.schedule}, models);
   forms::GanttOptions gantt;
   gantt.colour = context.colour && output.file.empty();
   if (output.file.empty()) gantt.width = context.width;
   gantt.explain = drawn.explain;
-  return forms::schedule_text(drawn.schedule, drawn.late, *models, gantt);
+  return forms::schedule_text(drawn.schedule, drawn.late, models, gantt);
 }
 
 void warn_about(Context& context, const std::string& tasks, const plan::BatchProblem& problem) {

@@ -1,4 +1,3 @@
-#include <memory>
 
 #include "batch/batch_inputs.h"
 #include "commands.h"
@@ -26,42 +25,35 @@ Result<std::string> render(Context& context, const BatchCompareFlags& flags,
   if (wants_document(flags.output))
     return document_as(flags.output, decide::batch_comparison_json(problem, comparison));
   if (flags.output.format == "text") return decide::batch_comparison_text(problem, comparison);
-  const Result<hw::Catalogue> catalogue =
-      decide::load_catalogue(context.files, flags.gpus.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  return forms::schedules_svg(decide::schedules_of(comparison), *catalogue);
+  const hw::Catalogue catalogue = TRY(decide::load_catalogue(context.files, flags.gpus.catalogue));
+  return forms::schedules_svg(decide::schedules_of(comparison), catalogue);
 }
 
 Result<Exit> run_batch_compare(Context& context, const BatchCompareFlags& flags) {
-  const auto gpus = decide::load_gpus(context.files, flags.gpus);
-  if (!gpus) return failed(gpus.error());
-  const auto problem = decide::load_batch(context.files, flags.tasks, *gpus);
-  if (!problem) return failed(problem.error());
-  const auto contestants = decide::parse_batch_contestants(
+  const auto gpus = TRY(decide::load_gpus(context.files, flags.gpus));
+  const auto problem = TRY(decide::load_batch(context.files, flags.tasks, gpus));
+  const auto contestants = TRY(decide::parse_batch_contestants(
       "--schedulers",
-      flags.schedulers.empty() ? decide::default_contestants(*problem) : flags.schedulers);
-  if (!contestants) return failed(contestants.error());
-  warn_about(context, flags.tasks, *problem);
-  const auto comparison =
-      decide::compare_schedulers(*problem, *contestants, flags.search, Progress(context).watch());
-  if (!comparison) return failed(comparison.error());
+      flags.schedulers.empty() ? decide::default_contestants(problem) : flags.schedulers));
+  warn_about(context, flags.tasks, problem);
+  const auto comparison = TRY(
+      decide::compare_schedulers(problem, contestants, flags.search, Progress(context).watch()));
   bool any = false;
-  for (const decide::BatchStanding& standing : comparison->standings) {
+  for (const decide::BatchStanding& standing : comparison.standings) {
     any = any || standing.made.plan;
     if (const auto wrong = decide::misuse("--schedulers", standing.made.refusals))
       return failed(*wrong);
   }
-  const Result<std::string> content = render(context, flags, *problem, *comparison);
-  if (!content) return failed(content.error());
-  return finish(context, flags.output, *content, any ? Exit::done : Exit::no);
+  const auto content = TRY(render(context, flags, problem, comparison));
+  return finish(context, flags.output, content, any ? Exit::done : Exit::no);
 }
 
 }  // namespace
 
 Command add_batch_compare(CLI::App& batch) {
-  CLI::App* command = batch.add_subcommand(
-      "compare", "Compare schedulers: makespan, proof, reconfigurations, utilisation, CPU time");
-  auto flags = std::make_shared<BatchCompareFlags>();
+  auto [command, flags] = adding<BatchCompareFlags>(
+      batch, "compare",
+      "Compare schedulers: makespan, proof, reconfigurations, utilisation, CPU time");
   add_tasks_flag(*command, flags->tasks);
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);

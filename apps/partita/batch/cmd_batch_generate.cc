@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "batch/batch_inputs.h"
 #include "commands.h"
@@ -18,11 +17,9 @@ struct BatchGenerateFlags {
 };
 
 Result<Exit> run_batch_generate(Context& context, const BatchGenerateFlags& flags) {
-  const auto gpus = decide::load_gpus(context.files, flags.gpus);
-  if (!gpus) return failed(gpus.error());
-  const auto problem = decide::generate_batch(flags.words, *gpus);
-  if (!problem) return failed(problem.error());
-  return finish(context, flags.output, forms::tasks_csv(*problem));
+  const auto gpus = TRY(decide::load_gpus(context.files, flags.gpus));
+  const auto problem = TRY(decide::generate_batch(flags.words, gpus));
+  return finish(context, flags.output, forms::tasks_csv(problem));
 }
 
 CLI::Option* add_share(CLI::App& command, const char* name, double& value, const char* help) {
@@ -61,9 +58,9 @@ void add_details(CLI::App& command, decide::BatchWords& flags) {
 }  // namespace
 
 Command add_batch_generate(CLI::App& batch) {
-  CLI::App* command = batch.add_subcommand(
-      "generate", "Make up a batch after Section 6.3 of the FAR paper: tasks that scale to a size");
-  auto flags = std::make_shared<BatchGenerateFlags>();
+  auto [command, flags] = adding<BatchGenerateFlags>(
+      batch, "generate",
+      "Make up a batch after Section 6.3 of the FAR paper: tasks that scale to a size");
   within(flag(*command, "--count", flags->words.count), 1, plan::kMaxTasks)->required();
   one_of(add_word(*command, "--scaling", flags->words.scaling,
                   "poor: half of the tasks in each of the two smallest sizes; mixed: the same "

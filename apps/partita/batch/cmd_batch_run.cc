@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <memory>
 
 #include "act/apply.h"
 #include "act/batch/session.h"
@@ -71,18 +70,16 @@ struct Times {
 };
 
 Result<exec::Nanos> nanos_of(const std::string& flag, const std::string& text) {
-  const Result<Seconds> duration = parse_duration(flag, text);
-  if (!duration) return failed(duration.error());
-  return plan::nanos(*duration);
+  const Seconds duration = TRY(parse_duration(flag, text));
+  return plan::nanos(duration);
 }
 
 // "90s" or "3x".
 Result<Times> parse_timeout(const std::string& text) {
   if (text.empty()) return Times{};
   if (!text.ends_with('x')) {
-    const Result<exec::Nanos> duration = nanos_of("--timeout", text);
-    if (!duration) return failed(duration.error());
-    return Times{{}, *duration};
+    const exec::Nanos duration = TRY(nanos_of("--timeout", text));
+    return Times{{}, duration};
   }
   double factor = 0;
   const char* const end = text.data() + text.size() - 1;
@@ -97,85 +94,64 @@ Result<Times> parse_timeout(const std::string& text) {
 }
 
 Result<exec::Options> options_of(const BatchRunFlags& flags) {
-  const Result<exec::Nanos> grace = nanos_of("--grace", flags.grace);
-  if (!grace) return failed(grace.error());
-  const Result<exec::Nanos> patience = nanos_of("--patience", flags.patience);
-  if (!patience) return failed(patience.error());
-  exec::Options options{.retries = flags.retries, .grace = *grace, .patience = *patience};
+  const exec::Nanos grace = TRY(nanos_of("--grace", flags.grace));
+  const exec::Nanos patience = TRY(nanos_of("--patience", flags.patience));
+  exec::Options options{.retries = flags.retries, .grace = grace, .patience = patience};
   options.keep = flags.keep;
   return options;
 }
 
 Result<Decided> read_schedule(Context& context, const BatchRunFlags& flags,
                               const device::NodeState& node, const std::vector<int>& named) {
-  auto judged = decide::load_schedule(context.files, flags.schedule);
-  if (!judged) return failed(judged.error());
+  auto judged = TRY(decide::load_schedule(context.files, flags.schedule));
   const std::string& file = flags.schedule.schedule;
-  auto& [problem, verdict] = *judged;
+  auto& [problem, verdict] = judged;
   if (!verdict) {
     return failed({ErrorCode::infeasible,
                    decide::reasons_text("the schedule is broken:", verdict.error().violations),
                    file});
   }
-  auto devices = carry::matching_gpus(problem, node, named, file);
-  if (!devices) return failed(devices.error());
-  return Decided{std::move(problem), *std::move(verdict), *std::move(devices)};
+  auto devices = TRY(carry::matching_gpus(problem, node, named, file));
+  return Decided{std::move(problem), *std::move(verdict), std::move(devices)};
 }
 
 Result<Decided> make_schedule_for(Context& context, const BatchRunFlags& flags,
                                   const device::NodeState& node, const std::vector<int>& named) {
-  const auto chosen = decide::choose_scheduler("--scheduler", flags.scheduler);
-  if (!chosen) return failed(chosen.error());
-  auto devices = named.empty() ? carry::usable_gpus(node) : Result<std::vector<int>>(named);
-  if (!devices) return failed(devices.error());
+  const auto chosen = TRY(decide::choose_scheduler("--scheduler", flags.scheduler));
+  auto devices = TRY(named.empty() ? carry::usable_gpus(node) : Result<std::vector<int>>(named));
   decide::GpuNames gpus{.gpu = "", .gpus = 1, .catalogue = flags.device.catalogue};
-  gpus.gpus_per_node = std::max(1, static_cast<int>(devices->size()));  // of this node, all
-  for (const int index : *devices)
+  gpus.gpus_per_node = std::max(1, static_cast<int>(devices.size()));  // of this node, all
+  for (const int index : devices)
     gpus.gpu += (gpus.gpu.empty() ? "" : ",") + node.gpus[at(index)].model;
-  const auto list = decide::load_gpus(context.files, gpus);
-  if (!list) return failed(list.error());
-  auto problem = decide::load_batch(context.files, flags.schedule.tasks, *list);
-  if (!problem) return failed(problem.error());
-  warn_about(context, flags.schedule.tasks, *problem);
-  auto made = decide::make_schedule(*chosen, *problem, flags.search, Progress(context).watch());
-  if (!made) return failed(made.error());
-  if (const auto wrong = decide::misuse("--scheduler", made->refusals)) return failed(*wrong);
-  if (!made->plan) {
+  const auto list = TRY(decide::load_gpus(context.files, gpus));
+  auto problem = TRY(decide::load_batch(context.files, flags.schedule.tasks, list));
+  warn_about(context, flags.schedule.tasks, problem);
+  auto made = TRY(decide::make_schedule(chosen, problem, flags.search, Progress(context).watch()));
+  if (const auto wrong = decide::misuse("--scheduler", made.refusals)) return failed(*wrong);
+  if (!made.plan) {
     return failed({ErrorCode::infeasible,
-                   decide::reasons_text("no such schedule exists:", made->refusals), ""});
+                   decide::reasons_text("no such schedule exists:", made.refusals), ""});
   }
-  return Decided{*std::move(problem), *std::move(made->plan), *std::move(devices)};
+  return Decided{std::move(problem), *std::move(made.plan), std::move(devices)};
 }
 
 Result<Prepared> prepare(Context& context, const BatchRunFlags& flags) {
-  Result<exec::Options> options = options_of(flags);
-  if (!options) return failed(options.error());
-  const Result<Times> timeout = parse_timeout(flags.timeout);
-  if (!timeout) return failed(timeout.error());
+  exec::Options options = TRY(options_of(flags));
+  const Times timeout = TRY(parse_timeout(flags.timeout));
   Prepared prepared;
-  prepared.options = *options;
-  Result<OpenDriver> open = open_driver(context, flags.device);
-  if (!open) return failed(open.error());
-  prepared.open = *std::move(open);
-  Result<device::NodeState> node = device::read_node(*prepared.open.driver);
-  if (!node) return failed(node.error());
-  prepared.node = *std::move(node);
-  const Result<std::vector<int>> named = carry::named_gpus(flags.gpus, prepared.node);
-  if (!named) return failed(named.error());
-  Result<Decided> decided = flags.schedule.schedule.empty()
-                                ? make_schedule_for(context, flags, prepared.node, *named)
-                                : read_schedule(context, flags, prepared.node, *named);
-  if (!decided) return failed(decided.error());
-  prepared.decided = *std::move(decided);
+  prepared.options = options;
+  prepared.open = TRY(open_driver(context, flags.device));
+  prepared.node = TRY(device::read_node(*prepared.open.driver));
+  const std::vector<int> named = TRY(carry::named_gpus(flags.gpus, prepared.node));
+  prepared.decided =
+      TRY(flags.schedule.schedule.empty() ? make_schedule_for(context, flags, prepared.node, named)
+                                          : read_schedule(context, flags, prepared.node, named));
   const auto& [problem, schedule, devices] = *prepared.decided;
-  Result<exec::Script> made = carry::make_script(problem, schedule, {devices, timeout->factor});
-  if (!made) return failed(made.error());
-  prepared.script = *std::move(made);
-  if (timeout->duration)
-    for (exec::ScriptTask& task : prepared.script.tasks) task.timeout = timeout->duration;
+  prepared.script = TRY(carry::make_script(problem, schedule, {devices, timeout.factor}));
+  if (timeout.duration)
+    for (exec::ScriptTask& task : prepared.script.tasks) task.timeout = timeout.duration;
   if (flags.simulate) return prepared;
-  if (auto given = carry::give_commands(prepared.script, flags.command); !given)
-    return failed(given.error());
+  TRY(carry::give_commands(prepared.script, flags.command));
   return prepared;
 }
 
@@ -217,11 +193,10 @@ class Watcher {
 
 Result<Exit> finish(Context& context, const BatchRunFlags& flags, const Prepared& prepared,
                     const exec::RunReport& report, const exec::RunNames& names) {
-  const std::string content = flags.output.format == "json"
+  const std::string content = flags.output.json()
                                   ? exec::report_json(prepared.script, report, names)
                                   : carry::run_text(prepared.script, report, names);
-  if (auto written = deliver(context, flags.output, content); !written)
-    return failed(written.error());
+  TRY(deliver(context, flags.output, content));
   const auto& [problem, schedule, devices] = *prepared.decided;
   const std::string late =
       decide::late_text(problem, carry::realised(prepared.script, report, *schedule));
@@ -235,7 +210,7 @@ Result<Exit> finish(Context& context, const BatchRunFlags& flags, const Prepared
 }
 
 Result<Exit> rehearse(Context& context, const BatchRunFlags& flags, const Prepared& prepared) {
-  if (auto fine = check_free(prepared); !fine) return failed(fine.error());
+  TRY(check_free(prepared));
   ManualClock clock;
   MemoryFiles files;
   const auto machine = drivers::sim::own_machine(
@@ -296,10 +271,9 @@ void keep_end(Chronicle& chronicle, const Prepared& prepared, const exec::RunRep
 
 Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepared& prepared) {
   const Paths paths = paths_of(flags, prepared.node);
-  if (auto made = context.files.make_directories(paths.state); !made) return failed(made.error());
+  TRY(context.files.make_directories(paths.state));
   // Nobody else changes this node meanwhile, whatever state directory it uses.
-  auto node_lock = lock_node(context, prepared.open, prepared.node);
-  if (!node_lock) return failed(node_lock.error());
+  auto node_lock = TRY(lock_node(context, prepared.open, prepared.node));
   RealProcesses processes;
   const exec::Doors doors{*prepared.open.driver, processes, context.files, context.clock};
   const exec::SessionFlags session_flags{
@@ -326,14 +300,12 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
   keep_end(chronicle, prepared, executor.report(), session->settings.paths.run);
   watcher->look(0, executor.report(), true);
   watcher.reset();  // the terminal is free for the table
-  const Result<Exit> exit = finish(context, flags, prepared, executor.report(),
-                                   {prepared.node.driver, prepared.decided->schedule->scheduler,
-                                    session->settings.paths.run, false});
-  if (!exit) return exit;
+  const Exit exit = TRY(finish(context, flags, prepared, executor.report(),
+                               {prepared.node.driver, prepared.decided->schedule->scheduler,
+                                session->settings.paths.run, false}));
   if (end.journal) return failed(*end.journal);
-  if (auto closed = exec::close_session(*session, executor.report(), doors); !closed)
-    return failed(closed.error());
-  context.last = [&context, lock = *std::move(node_lock), session = *std::move(session),
+  TRY(exec::close_session(*session, executor.report(), doors));
+  context.last = [&context, lock = std::move(node_lock), session = *std::move(session),
                   report = executor.report()] {
     if (auto ended = exec::end_session(session, report, context.files); !ended)
       complain(context, to_string(ended.error()));
@@ -343,10 +315,8 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
 
 Result<Exit> run_batch_run(Context& context, BatchRunFlags flags) {
   flags.schedule.catalogue = flags.device.catalogue;
-  const Result<Prepared> prepared = prepare(context, flags);
-  if (!prepared) return failed(prepared.error());
-  return flags.simulate ? rehearse(context, flags, *prepared)
-                        : carry_out(context, flags, *prepared);
+  const Prepared prepared = TRY(prepare(context, flags));
+  return flags.simulate ? rehearse(context, flags, prepared) : carry_out(context, flags, prepared);
 }
 
 // ---- flags ----
@@ -385,9 +355,8 @@ void add_record(CLI::App& command, BatchRunFlags& flags) {
 }  // namespace
 
 Command add_batch_run(CLI::App& batch) {
-  CLI::App* command = batch.add_subcommand(
-      "run", "Run a schedule on this node; it may be killed and restarted at any time");
-  auto flags = std::make_shared<BatchRunFlags>();
+  auto [command, flags] = adding<BatchRunFlags>(
+      batch, "run", "Run a schedule on this node; it may be killed and restarted at any time");
   add_inputs(*command, *flags);
   add_conduct(*command, *flags);
   add_record(*command, *flags);

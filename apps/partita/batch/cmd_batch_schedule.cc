@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "batch/batch_inputs.h"
 #include "commands.h"
@@ -39,48 +38,40 @@ Result<decide::Robust> make(Context& context, const BatchScheduleFlags& flags,
   if (flags.spread > 0)
     return decide::make_robust_schedule(chosen, problem, flags.search, flags.spread,
                                         progress.watch());
-  auto made = decide::make_schedule(chosen, problem, flags.search, progress.watch());
-  if (!made) return failed(made.error());
-  return decide::Robust{*std::move(made), {}, {}, {}};
+  auto made = TRY(decide::make_schedule(chosen, problem, flags.search, progress.watch()));
+  return decide::Robust{std::move(made), {}, {}, {}};
 }
 
 Result<std::string> render(Context& context, const BatchScheduleFlags& flags,
                            const plan::BatchProblem& problem, const decide::Robust& robust) {
   const plan::BatchSchedule& schedule = **robust.made.plan;
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
-  if (flags.output.format == "json") {
+  if (flags.output.json()) {
     return flags.spread > 0 ? forms::schedule_json(schedule, late, chosen_for(robust))
                             : forms::schedule_json(schedule, late);
   }
   auto text =
       shown_schedule(context, flags.output, flags.gpus.catalogue, {schedule, late, flags.explain});
-  if (!text || flags.output.format == "svg" || flags.spread == 0) return text;
+  if (!text || flags.output.svg() || flags.spread == 0) return text;
   return *text + fmt::format("\n{} runs with task times of {:.4g} % spread:\n{}",
                              robust.options.runs, flags.spread * 100, robust.candidates);
 }
 
 Result<Exit> run_batch_schedule(Context& context, const BatchScheduleFlags& flags) {
-  const auto chosen = decide::choose_scheduler("--scheduler", flags.scheduler);
-  if (!chosen) return failed(chosen.error());
-  const auto gpus = decide::load_gpus(context.files, flags.gpus);
-  if (!gpus) return failed(gpus.error());
-  const auto problem = decide::load_batch(context.files, flags.tasks, *gpus);
-  if (!problem) return failed(problem.error());
-  warn_about(context, flags.tasks, *problem);
-  const Result<decide::Robust> robust = make(context, flags, *chosen, *problem);
-  if (!robust) return failed(robust.error());
-  const decide::Made<plan::BatchSchedule>& made = robust->made;
+  const auto chosen = TRY(decide::choose_scheduler("--scheduler", flags.scheduler));
+  const auto gpus = TRY(decide::load_gpus(context.files, flags.gpus));
+  const auto problem = TRY(decide::load_batch(context.files, flags.tasks, gpus));
+  warn_about(context, flags.tasks, problem);
+  const decide::Robust robust = TRY(make(context, flags, chosen, problem));
+  const decide::Made<plan::BatchSchedule>& made = robust.made;
   if (const auto wrong = decide::misuse("--scheduler", made.refusals)) return failed(*wrong);
   if (!made.plan) return refuse(context, flags.output, "schedule", made.refusals);
-  const Result<std::string> content = render(context, flags, *problem, *robust);
-  if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written) {
-    return failed(written.error());
-  }
+  const std::string content = TRY(render(context, flags, problem, robust));
+  TRY(deliver(context, flags.output, content));
   if (flags.search.time.value > 0 && made.budget > 0) {
     complain(context, fmt::format("--budget {} makes this schedule on any machine", made.budget));
   }
-  const std::string late = decide::late_text(*problem, **made.plan);
+  const std::string late = decide::late_text(problem, **made.plan);
   if (!late.empty()) complain(context, late);
   return flags.require && !late.empty() ? Exit::no : Exit::done;
 }
@@ -88,10 +79,9 @@ Result<Exit> run_batch_schedule(Context& context, const BatchScheduleFlags& flag
 }  // namespace
 
 Command add_batch_schedule(CLI::App& batch) {
-  CLI::App* command = batch.add_subcommand(
-      "schedule",
+  auto [command, flags] = adding<BatchScheduleFlags>(
+      batch, "schedule",
       "Schedule tasks: which instances to create and destroy when, and what runs on them");
-  auto flags = std::make_shared<BatchScheduleFlags>();
   add_tasks_flag(*command, flags->tasks);
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "batch/batch_inputs.h"
 #include "commands.h"
@@ -20,22 +19,19 @@ struct BatchSimulateFlags {
 };
 
 Result<Exit> run_batch_simulate(Context& context, const BatchSimulateFlags& flags) {
-  const auto judged = decide::load_schedule(context.files, flags.schedule);
-  if (!judged) return failed(judged.error());
-  const auto& [problem, verdict] = *judged;
+  const auto [problem, verdict] = TRY(decide::load_schedule(context.files, flags.schedule));
   if (!verdict) {
     complain(context, decide::reasons_text(flags.schedule.schedule + ": the schedule is broken:",
                                            verdict.error().violations));
     return Exit::no;
   }
   const auto timed =
-      decide::simulate(problem, *verdict, flags.options, Progress(context).watch().cpu_ms);
-  if (!timed) return failed(timed.error());
+      TRY(decide::simulate(problem, *verdict, flags.options, Progress(context).watch().cpu_ms));
   const Result<std::string> content =
       wants_document(flags.output)
           ? document_as(flags.output,
-                        sim::report_json(timed->report, flags.options, timed->events_per_second))
-          : sim::report_text(timed->report, flags.options);
+                        sim::report_json(timed.report, flags.options, timed.events_per_second))
+          : sim::report_text(timed.report, flags.options);
   return content ? finish(context, flags.output, *content) : failed(content.error());
 }
 
@@ -47,9 +43,9 @@ CLI::Option* add_spread(CLI::App& command, const char* name, double& value) {
 }  // namespace
 
 Command add_batch_simulate(CLI::App& batch) {
-  CLI::App* command = batch.add_subcommand(
-      "simulate", "Run a schedule many times with task times that differ from the planned ones");
-  auto flags = std::make_shared<BatchSimulateFlags>();
+  auto [command, flags] = adding<BatchSimulateFlags>(
+      batch, "simulate",
+      "Run a schedule many times with task times that differ from the planned ones");
   add_schedule_flags(*command, flags->schedule);
   add_spread(*command, "--spread", flags->options.spread);
   add_spread(*command, "--reconfiguration-spread", flags->options.reconfiguration_spread);

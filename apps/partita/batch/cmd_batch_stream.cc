@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "batch/batch_inputs.h"
 #include "commands.h"
@@ -42,40 +41,33 @@ std::string summary(const plan::BatchProblem& problem, const decide::Streamed& s
 Result<std::string> render(Context& context, const BatchStreamFlags& flags,
                            const plan::BatchProblem& problem, const plan::BatchSchedule& schedule) {
   const std::vector<plan::LateTask> late = plan::late_tasks(problem, schedule);
-  if (flags.output.format == "json") return forms::schedule_json(schedule, late);
+  if (flags.output.json()) return forms::schedule_json(schedule, late);
   return shown_schedule(context, flags.output, flags.gpus.catalogue, {schedule, late});
 }
 
 Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
   if (flags.online && flags.method != "best")
     return bad_input("--method", "--online plans while tasks run; the others are for batches");
-  const auto gpus = decide::load_gpus(context.files, flags.gpus);
-  if (!gpus) return failed(gpus.error());
+  const auto gpus = TRY(decide::load_gpus(context.files, flags.gpus));
   std::vector<plan::BatchProblem> batches;
   for (const std::string& file : flags.tasks) {
-    auto batch = decide::load_batch(context.files, file, *gpus);
-    if (!batch) return failed(batch.error());
-    warn_about(context, file, *batch);
-    batches.push_back(*std::move(batch));
+    auto batch = TRY(decide::load_batch(context.files, file, gpus));
+    warn_about(context, file, batch);
+    batches.push_back(std::move(batch));
   }
-  const auto stream = decide::stream_of(std::move(batches), *gpus, flags.online);
-  if (!stream) return failed(stream.error());
+  const auto stream = TRY(decide::stream_of(std::move(batches), gpus, flags.online));
   planners::batch::StreamOptions options;
   options.replanned = flags.replan;
   options.seed = flags.seed;
   for (const StreamMethod method : kMethods) {
     if (flags.method == to_string(method)) options.method = method;
   }
-  const auto streamed = decide::play(*stream, options, Progress(context).watch().cpu_ms);
-  if (!streamed) return failed(streamed.error());
-  const plan::BatchProblem& problem = stream->problem;
-  Result<std::string> content = render(context, flags, problem, *streamed->schedule);
-  if (!content) return failed(content.error());
-  if (flags.output.format == "text") *content += "\n" + summary(problem, *streamed);
-  if (auto written = deliver(context, flags.output, *content); !written) {
-    return failed(written.error());
-  }
-  const std::string late = decide::late_text(problem, *streamed->schedule);
+  const auto streamed = TRY(decide::play(stream, options, Progress(context).watch().cpu_ms));
+  const plan::BatchProblem& problem = stream.problem;
+  std::string content = TRY(render(context, flags, problem, *streamed.schedule));
+  if (flags.output.format == "text") content += "\n" + summary(problem, streamed);
+  TRY(deliver(context, flags.output, content));
+  const std::string late = decide::late_text(problem, *streamed.schedule);
   if (!late.empty()) complain(context, late);
   return Exit::done;
 }
@@ -83,9 +75,8 @@ Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
 }  // namespace
 
 Command add_batch_stream(CLI::App& batch) {
-  CLI::App* command = batch.add_subcommand(
-      "stream", "Schedule batches that follow each other, or tasks that arrive over time");
-  auto flags = std::make_shared<BatchStreamFlags>();
+  auto [command, flags] = adding<BatchStreamFlags>(
+      batch, "stream", "Schedule batches that follow each other, or tasks that arrive over time");
   flag(*command, "--tasks", flags->tasks)->required();
   add_gpu_list_flags(*command, flags->gpus);
   add_gpu_count_flag(*command, flags->gpus);

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "batch/batch_inputs.h"
 #include "commands.h"
 #include "decide/batch_report.h"
+#include "flags.h"
 #include "reasons.h"
 
 namespace partita::cli {
@@ -16,16 +16,13 @@ struct BatchVerifyFlags {
 };
 
 Result<Exit> run_batch_verify(Context& context, const BatchVerifyFlags& flags) {
-  const auto judged = decide::load_schedule(context.files, flags.schedule);
-  if (!judged) return failed(judged.error());
-  const auto& [problem, verdict] = *judged;
+  const auto [problem, verdict] = TRY(decide::load_schedule(context.files, flags.schedule));
   const plan::BatchSchedule& schedule = verdict ? **verdict : verdict.error().plan;
-  const auto exit =
+  const auto exit = TRY(
       say_verdict(context, flags.output, flags.schedule.schedule,
                   fmt::format("ok: {}, makespan {:.3f} s, no violation\n",
                               decide::size_text(problem), plan::seconds(schedule.makespan).value),
-                  verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
-  if (!exit) return exit;
+                  verdict ? std::vector<plan::Reason>{} : verdict.error().violations));
   // Deadlines are wishes: who misses one is said, but is no violation.
   const std::string late = decide::late_text(problem, schedule);
   if (!late.empty()) complain(context, late);
@@ -35,9 +32,8 @@ Result<Exit> run_batch_verify(Context& context, const BatchVerifyFlags& flags) {
 }  // namespace
 
 Command add_batch_verify(CLI::App& batch) {
-  CLI::App* command = batch.add_subcommand(
-      "verify", "Check a schedule from any tool against the tasks and the hardware rules");
-  auto flags = std::make_shared<BatchVerifyFlags>();
+  auto [command, flags] = adding<BatchVerifyFlags>(
+      batch, "verify", "Check a schedule from any tool against the tasks and the hardware rules");
   add_schedule_flags(*command, flags->schedule);
   add_output(*command, flags->output, {"text", "json"});
   command->footer("partita verify schedule.json --tasks tasks.csv");

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "base/input_output.h"
 #include "base/table.h"
@@ -16,7 +15,6 @@
 #include "forms/serving_forms.h"
 #include "profile/law.h"
 #include "progress.h"
-#include "serve/demo_models.h"
 #include "serve/demo_serve.h"
 
 namespace partita::cli {
@@ -52,16 +50,11 @@ void headline(Context& context, int step, const std::string& text) {
 
 Result<plan::ServingProblem> demo_problem() {
   plan::ServingProblem problem;
-  Result<std::vector<plan::Service>> services = forms::parse_services(kServicesFile, kServices);
-  if (!services) return failed(services.error());
-  problem.services = std::move(*services);
-  const Result<const hw::GpuModel*> gpu = hw::builtin_catalogue().get(kGpu);
-  if (!gpu) return failed(gpu.error());
-  const auto laws = profile::parse_laws(kLawsFile, kLaws);
-  if (!laws) return failed(laws.error());
-  Result<profile::ProfileTable> table = profile::table_from_laws(*laws, **gpu);
-  if (!table) return failed(table.error());
-  problem.fleet.push_back({**gpu, std::move(*table), std::nullopt, 1});
+  problem.services = TRY(forms::parse_services(kServicesFile, kServices));
+  const hw::GpuModel* gpu = TRY(hw::builtin_catalogue().get(kGpu));
+  const auto laws = TRY(profile::parse_laws(kLawsFile, kLaws));
+  profile::ProfileTable table = TRY(profile::table_from_laws(laws, *gpu));
+  problem.fleet.push_back({*gpu, std::move(table), std::nullopt, 1});
   return problem;
 }
 
@@ -95,96 +88,86 @@ using JudgedPlan = plan::Judged<plan::ServingPlan>;
 
 Result<JudgedPlan> show_plan(Context& context, const DemoFlags& flags,
                              const plan::ServingProblem& problem) {
-  const auto planner = decide::find_planner("demo", "exact");
-  if (!planner) return failed(planner.error());
-  auto made = decide::make_plan(**planner, problem, {.watch = Progress(context).watch()});
-  if (!made) return failed(made.error());
-  if (!made->plan) {
-    return environment_error("demo", decide::reasons_text("no plan:", made->refusals));
+  const auto planner = TRY(decide::find_planner("demo", "exact"));
+  auto made = TRY(decide::make_plan(*planner, problem, {.watch = Progress(context).watch()}));
+  if (!made.plan) {
+    return environment_error("demo", decide::reasons_text("no plan:", made.refusals));
   }
   forms::PictureOptions picture;
   picture.colour = context.colour;
   picture.width = context.width;
   picture.explain = true;
-  say(context, forms::plan_text(**made->plan, hw::builtin_catalogue(), picture));
-  write_picture(context, flags, **made->plan);
-  return *std::move(made->plan);
+  say(context, forms::plan_text(**made.plan, hw::builtin_catalogue(), picture));
+  write_picture(context, flags, **made.plan);
+  return *std::move(made.plan);
 }
 
 Result<Exit> show_traffic(Context& context, const DemoFlags& flags,
                           const plan::ServingProblem& problem, const JudgedPlan& plan) {
   sim::ServingOptions options;
   options.seed = flags.seed;
-  const auto timed = decide::simulate(problem, plan, options);
-  if (!timed) return failed(timed.error());
-  say(context, decide::report_text(problem, timed->report, options));
+  const auto timed = TRY(decide::simulate(problem, plan, options));
+  say(context, decide::report_text(problem, timed.report, options));
   return Exit::done;
 }
 
 Result<Exit> show_comparison(Context& context, const DemoFlags& flags,
                              const plan::ServingProblem& problem) {
-  const auto contestants = decide::parse_contestants(
-      "demo", fmt::format("exact,exact@{0},parvagpu@{0}", kParvagpuRule), problem.rule);
-  if (!contestants) return failed(contestants.error());
+  const auto contestants = TRY(decide::parse_contestants(
+      "demo", fmt::format("exact,exact@{0},parvagpu@{0}", kParvagpuRule), problem.rule));
   decide::CompareOptions options;
   options.seed = flags.seed;
-  const auto standings = decide::compare(problem, *contestants, options, Progress(context).watch());
-  if (!standings) return failed(standings.error());
-  say(context, decide::comparison_text(*standings, options));
+  const auto standings =
+      TRY(decide::compare(problem, contestants, options, Progress(context).watch()));
+  say(context, decide::comparison_text(standings, options));
   return Exit::done;
 }
 
 Result<Exit> show_batch(Context& context, const DemoFlags& flags) {
-  const Result<const hw::GpuModel*> gpu = hw::builtin_catalogue().get(kBatchGpu);
-  if (!gpu) return failed(gpu.error());
-  const Result<plan::BatchProblem> problem = forms::parse_tasks(kTasksFile, kTasks, {**gpu}, {0});
-  if (!problem) return failed(problem.error());
-  const auto contestants = decide::parse_batch_contestants("demo", "best,far,miso,fixed-best");
-  if (!contestants) return failed(contestants.error());
-  const auto comparison = decide::compare_schedulers(*problem, *contestants, {.seed = flags.seed},
-                                                     Progress(context).watch());
-  if (!comparison) return failed(comparison.error());
+  const hw::GpuModel* gpu = TRY(hw::builtin_catalogue().get(kBatchGpu));
+  const plan::BatchProblem problem = TRY(forms::parse_tasks(kTasksFile, kTasks, {*gpu}, {0}));
+  const auto contestants = TRY(decide::parse_batch_contestants("demo", "best,far,miso,fixed-best"));
+  const auto comparison = TRY(decide::compare_schedulers(problem, contestants, {.seed = flags.seed},
+                                                         Progress(context).watch()));
   forms::GanttOptions gantt;
   gantt.colour = context.colour;
   gantt.width = context.width;
-  const std::vector<plan::BatchSchedule> schedules = decide::schedules_of(*comparison);
+  const std::vector<plan::BatchSchedule> schedules = decide::schedules_of(comparison);
   if (!schedules.empty()) {
     say(context,
         forms::schedule_text(schedules.front(), {}, hw::builtin_catalogue(), gantt) + "\n");
   }
-  say(context, decide::batch_comparison_text(*problem, *comparison));
+  say(context, decide::batch_comparison_text(problem, comparison));
   return Exit::done;
 }
 
 Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
-  const Result<plan::ServingProblem> problem = demo_problem();
-  if (!problem) return failed(problem.error());
+  const plan::ServingProblem problem = TRY(demo_problem());
   say(context, fmt::format("Partita in eight steps. No GPU is needed: {} performance laws were "
                            "fitted to measurements\non an {}; the services are scenario S4 of the "
                            "ParvaGPU paper.\n",
-                           problem->fleet[0].profiles.size(), kGpu));
+                           problem.fleet[0].profiles.size(), kGpu));
   headline(context, 1, "The services: requests per second, each with a latency objective");
-  say(context, services_table(*problem));
+  say(context, services_table(problem));
   headline(context, 2, "The plan, and what no plan can go below");
-  const Result<JudgedPlan> plan = show_plan(context, flags, *problem);
+  const Result<JudgedPlan> plan = show_plan(context, flags, problem);
   if (!plan) return failed(plan.error());
   headline(context, 3, "The check, by a judge that shares no code with the planner");
   say(context,
-      fmt::format("ok: {} services on {} GPUs, no violation ({})\n", problem->services.size(),
-                  (*plan)->gpus.size(), plan::to_string(problem->rule)));
+      fmt::format("ok: {} services on {} GPUs, no violation ({})\n", problem.services.size(),
+                  (*plan)->gpus.size(), plan::to_string(problem.rule)));
   headline(context, 4, "A simulated minute of Poisson traffic on that plan");
-  if (auto shown = show_traffic(context, flags, *problem, *plan); !shown) return shown;
+  TRY(show_traffic(context, flags, problem, *plan));
   headline(context, 5, "The same services planned by ParvaGPU's algorithm");
-  if (auto shown = show_comparison(context, flags, *problem); !shown) return shown;
+  TRY(show_comparison(context, flags, problem));
   headline(context, 6, "A queue of jobs instead: eight Rodinia kernels on one A30");
-  if (auto shown = show_batch(context, flags); !shown) return shown;
+  TRY(show_batch(context, flags));
   headline(context, 7, "The plan applied to eight simulated GPUs, then more traffic");
-  const Result<const hw::GpuModel*> model = hw::builtin_catalogue().get(kGpu);
-  if (!model) return failed(model.error());
-  DemoNode node(**model, kNodeGpus);
-  if (auto shown = node.show_change(context, *problem, *plan); !shown) return failed(shown.error());
+  const hw::GpuModel* model = TRY(hw::builtin_catalogue().get(kGpu));
+  DemoNode node(*model, kNodeGpus);
+  TRY(node.show_change(context, problem, *plan));
   headline(context, 8, "What each service costs: a minute of these GPUs, in joules");
-  if (auto shown = node.show_energy(context); !shown) return failed(shown.error());
+  TRY(node.show_energy(context));
   say(context, "\nKernels on masks, and where the heat goes: make lab, then partita lab demo\n");
   if (std::fflush(context.out) != 0) return environment_error("standard output", "cannot write");
   return Exit::done;
@@ -193,10 +176,10 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
 }  // namespace
 
 Command add_demo(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("demo",
-                                         "Show it all on an example: plan, proof, check, traffic, "
-                                         "a queue of jobs, a change of a node, joules");
-  auto flags = std::make_shared<DemoFlags>();
+  auto [command, flags] =
+      adding<DemoFlags>(app, "demo",
+                        "Show it all on an example: plan, proof, check, traffic, "
+                        "a queue of jobs, a change of a node, joules");
   flag(*command, "-o,--output", flags->picture);
   add_seed(*command, flags->seed);
   const Command models = add_demo_models(*command), serve = add_demo_serve(*command),

@@ -27,10 +27,9 @@ constexpr std::int64_t kOneSecondNs = 1'000'000'000;
 
 // The MIG devices of a node. Their UUIDs are new at every creation.
 Result<std::set<std::string>> devices_of(device::NodeDriver& driver) {
-  const Result<device::NodeState> state = device::read_node(driver);
-  if (!state) return failed(state.error());
+  const device::NodeState state = TRY(device::read_node(driver));
   std::set<std::string> uuids;
-  for (const device::GpuState& gpu : state->gpus) {
+  for (const device::GpuState& gpu : state.gpus) {
     for (const device::Instance& instance : gpu.instances) uuids.insert(instance.uuid());
   }
   return uuids;
@@ -46,13 +45,12 @@ plan::ServingProblem with_more_traffic(plan::ServingProblem problem) {
 // The least change of the current plan that serves the problem.
 Result<JudgedPlan> next_plan(Context& context, const plan::ServingProblem& problem,
                              const plan::ServingPlan& current) {
-  auto next =
-      decide::make_plan_again(problem, current, std::nullopt, {.watch = Progress(context).watch()});
-  if (!next) return failed(next.error());
-  if (!next->made.plan) {
-    return environment_error("demo", decide::reasons_text("no plan:", next->made.refusals));
+  auto next = TRY(decide::make_plan_again(problem, current, std::nullopt,
+                                          {.watch = Progress(context).watch()}));
+  if (!next.made.plan) {
+    return environment_error("demo", decide::reasons_text("no plan:", next.made.refusals));
   }
-  return *std::move(next->made.plan);
+  return *std::move(next.made.plan);
 }
 
 struct DevicePlace {
@@ -83,58 +81,51 @@ Result<void> DemoNode::show_change(Context& context, const plan::ServingProblem&
     return actuate::apply(doors, actuate::wanted_of(wanted), {}, [](const auto&) {});
   };
 
-  const auto first = apply(plan);
-  if (!first) return failed(first.error());
+  const auto first = TRY(apply(plan));
   say(context,
       fmt::format("{} instances created in {} steps; NVIDIA's driver would take {:.1f} s\n",
-                  first->change.create.size(), first->change.steps.size(),
-                  first->change.predicted.value));
-  const auto before = devices_of(driver_);
-  if (!before) return failed(before.error());
+                  first.change.create.size(), first.change.steps.size(),
+                  first.change.predicted.value));
+  const auto before = TRY(devices_of(driver_));
 
   problem_ = with_more_traffic(problem);
-  const Result<JudgedPlan> next = next_plan(context, problem_, *plan);
-  if (!next) return failed(next.error());
-  const auto change = actuate::preview(doors, actuate::wanted_of(*next), {});
-  if (!change) return failed(change.error());
+  const JudgedPlan next = TRY(next_plan(context, problem_, *plan));
+  const auto change = TRY(actuate::preview(doors, actuate::wanted_of(next), {}));
   say(context,
       fmt::format(
           "\nEvery third service gets 25 % more requests; {} GPUs are enough. The "
           "change:\n\n{}\n{} steps, {:.1f} s of driver time, {} temporary stand-ins\n\n{}\n",
-          (*next)->gpus.size(), actuate::change_summary(*change), change->steps.size(),
-          change->predicted.value, change->temporary.size(),
-          actuate::affected_text(change->affected)));
-  if (const auto second = apply(*next); !second) return failed(second.error());
-  const auto after = devices_of(driver_);
-  if (!after) return failed(after.error());
-  const auto stayed = std::count_if(before->begin(), before->end(),
-                                    [&](const std::string& uuid) { return after->contains(uuid); });
+          next->gpus.size(), actuate::change_summary(change), change.steps.size(),
+          change.predicted.value, change.temporary.size(),
+          actuate::affected_text(change.affected)));
+  TRY(apply(next));
+  const auto after = TRY(devices_of(driver_));
+  const auto stayed = std::count_if(before.begin(), before.end(),
+                                    [&](const std::string& uuid) { return after.contains(uuid); });
   say(context,
-      fmt::format("Done: {} of {} instances were never touched.\n", stayed, before->size()));
+      fmt::format("Done: {} of {} instances were never touched.\n", stayed, before.size()));
   return {};
 }
 
 // On every assigned device a process that is as busy as the service's rate asks for.
 Result<void> DemoNode::start_workers() {
-  const auto text = disk_.read(kAssignment);
-  if (!text) return failed(text.error());
-  const auto assignment = actuate::parse_assignment(kAssignment, *text);
-  if (!assignment) return failed(assignment.error());
+  const auto text = TRY(disk_.read(kAssignment));
+  const auto assignment = TRY(actuate::parse_assignment(kAssignment, text));
   std::map<std::string, double> rates, capacities;
   for (const plan::Service& service : problem_.services) rates[service.name] = service.rate.value;
-  for (const actuate::AssignedSegment& one : assignment->segments)
+  for (const actuate::AssignedSegment& one : assignment.segments)
     capacities[one.service] += one.throughput_rps;
   Result<void> attached;
   const auto attach = [&](drivers::sim::Machine& machine) {
     std::int64_t pid = 1000;
-    for (const actuate::AssignedSegment& one : assignment->segments)
+    for (const actuate::AssignedSegment& one : assignment.segments)
       if (const auto place = place_of(machine, one.device); place && attached)
         attached = machine.attach(
             place->gpu,
             {++pid, one.service, place->gi_id, place->ci_id, false,
              std::min(1.0, rates[one.service] / std::max(capacities[one.service], 1.0))});
   };
-  if (auto done = machine_->with(attach); !done) return done;
+  TRY(machine_->with(attach));
   return attached;
 }
 
@@ -143,9 +134,8 @@ Result<std::string> DemoNode::watch(int seconds) {
   std::string log;
   for (int second = 0; second < seconds; ++second) {
     const auto sample =
-        observe::take_sample(driver_, Seconds{static_cast<double>(clock_.now) / kOneSecondNs});
-    if (!sample) return failed(sample.error());
-    log += telemetry::write_line(*sample);
+        TRY(observe::take_sample(driver_, Seconds{static_cast<double>(clock_.now) / kOneSecondNs}));
+    log += telemetry::write_line(sample);
     clock_.sleep_ns(kOneSecondNs);
   }
   return log;
@@ -154,17 +144,15 @@ Result<std::string> DemoNode::watch(int seconds) {
 Result<void> DemoNode::show_energy(Context& context) {
   const auto quiet = watch(kQuiet);  // what the boards take without work
   if (!quiet) return failed(quiet.error());
-  if (auto started = start_workers(); !started) return started;
-  const auto busy = watch(kWatched);
-  if (!busy) return failed(busy.error());
-  const std::string log = *quiet + *busy;
-  if (auto written = disk_.write_atomic(kTelemetry, log); !written) return written;
+  TRY(start_workers());
+  const auto busy = TRY(watch(kWatched));
+  const std::string log = *quiet + busy;
+  TRY(disk_.write_atomic(kTelemetry, log));
   decide::EnergyQuestion question;
   question.telemetry = kTelemetry;
   question.plan = kAssignment;
-  const auto report = decide::attribute_energy(disk_, question);
-  if (!report) return failed(report.error());
-  say(context, energy::report_text(*report));
+  const auto report = TRY(decide::attribute_energy(disk_, question));
+  say(context, energy::report_text(report));
   return {};
 }
 

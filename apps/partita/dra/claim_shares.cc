@@ -27,17 +27,15 @@ void ClaimShares::add_to(dra::NodeDoor& door) {
 
 Result<dra::MpsEdits> ClaimShares::edits(const std::string& uuid,
                                          const dra::MpsShare& share) const {
-  const auto place = mps::place_of(runtime_, uuid);
-  if (!place) return failed(place.error());
+  const auto place = TRY(mps::place_of(runtime_, uuid));
   return dra::MpsEdits{
-      mps::client_environment(*place, {share.thread_percentage, {share.memory_mib.value_or(0)}}),
-      place->pipe_directory};
+      mps::client_environment(place, {share.thread_percentage, {share.memory_mib.value_or(0)}}),
+      place.pipe_directory};
 }
 
 Result<void> ClaimShares::start(const std::string& uuid) {
-  const auto place = mps::place_of(runtime_, uuid);
-  if (!place) return failed(place.error());
-  return mps::Daemon({processes_, context_.files, context_.clock}, *place).start();
+  const auto place = TRY(mps::place_of(runtime_, uuid));
+  return mps::Daemon({processes_, context_.files, context_.clock}, place).start();
 }
 
 Result<void> ClaimShares::quit(const std::string& uuid) {
@@ -47,10 +45,9 @@ Result<void> ClaimShares::quit(const std::string& uuid) {
 }
 
 Result<void> ClaimShares::may_cap(int gpu, double watts) const {
-  const auto board = open_.driver->power_settings(gpu);
-  if (!board) return failed(board.error());
-  const double least = board->least_limit.value_or(Watts{}).value;
-  const double most = board->most_limit.value_or(Watts{watts}).value;
+  const auto board = TRY(open_.driver->power_settings(gpu));
+  const double least = board.least_limit.value_or(Watts{}).value;
+  const double most = board.most_limit.value_or(Watts{watts}).value;
   if (watts >= least && watts <= most) return {};
   return bad_input("powerCapWatts",
                    fmt::format("GPU {} takes {:g} to {:g} W, not {:g}", gpu, least, most, watts));
@@ -58,33 +55,28 @@ Result<void> ClaimShares::may_cap(int gpu, double watts) const {
 
 Result<void> ClaimShares::cap(const std::map<std::string, double>& watts) {
   if (watts.empty() && !context_.files.exists(journal_)) return {};
-  const auto info = open_.driver->info();
-  if (!info) return failed(info.error());
+  const auto info = TRY(open_.driver->info());
   std::set<std::string> capped;
   std::vector<std::string> uuids;
   std::map<int, double> by_index;
-  for (int gpu = 0; gpu < info->gpus; ++gpu) {
-    const auto state = open_.driver->read(gpu);
-    if (!state) return failed(state.error());
-    uuids.push_back(state->uuid);
-    if (const auto found = watts.find(state->uuid); found != watts.end()) {
+  for (int gpu = 0; gpu < info.gpus; ++gpu) {
+    const auto state = TRY(open_.driver->read(gpu));
+    uuids.push_back(state.uuid);
+    if (const auto found = watts.find(state.uuid); found != watts.end()) {
       by_index[gpu] = found->second;
-      capped.insert(state->uuid);
+      capped.insert(state.uuid);
     }
   }
-  const auto lock = lock_gpus(context_, open_, uuids);
-  if (!lock) return failed(lock.error());
+  const auto lock = TRY(lock_gpus(context_, open_, uuids));
   auto guard =
-      actuate::PowerGuard::open(context_.files, journal_, *open_.driver, gpu_prefix(open_));
-  if (!guard) return failed(guard.error());
+      TRY(actuate::PowerGuard::open(context_.files, journal_, *open_.driver, gpu_prefix(open_)));
   for (const auto& [gpu, most] : by_index) {
-    const auto now = open_.driver->power_settings(gpu);
-    if (!now) return failed(now.error());
-    device::PowerSettings wanted = now->now;
+    const auto now = TRY(open_.driver->power_settings(gpu));
+    device::PowerSettings wanted = now.now;
     wanted.limit = Watts{most};
-    if (auto set = guard->set(gpu, wanted); !set) return set;
+    if (auto set = guard.set(gpu, wanted); !set) return set;
   }
-  return guard->restore(capped);
+  return guard.restore(capped);
 }
 
 }  // namespace partita::cli

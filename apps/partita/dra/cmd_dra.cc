@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
-#include <memory>
 
 #include "commands.h"
 #include "dra/claim_energy.h"
@@ -62,21 +61,18 @@ class Node {
 
  private:
   Result<dra::NodeLook> look() {
-    const auto node = device::read_node(*open_.bare);
-    if (!node) return failed(node.error());
-    auto leases = desk_.list(*node);
-    if (!leases) return failed(leases.error());
-    dra::NodeLook all{.gpus = {}, .leases = *std::move(leases)};
-    for (const device::GpuState& gpu : node->gpus)
+    const auto node = TRY(device::read_node(*open_.bare));
+    auto leases = TRY(desk_.list(node));
+    dra::NodeLook all{.gpus = {}, .leases = std::move(leases)};
+    for (const device::GpuState& gpu : node.gpus)
       if (gpu.mig_enabled && !gpu.lost)
         all.gpus.push_back({gpu, lease::model_of(gpu, {}, open_.catalogue.get())});
     return all;
   }
   Result<lease::LeaseDocument> take(const lease::Wanted& wanted) {
-    const auto answer = desk_.take(wanted);
-    if (!answer) return failed(answer.error());
-    if (answer->refused) return failed(lease::error_of(*answer->refused));
-    return answer->leases.leases.front();
+    const auto answer = TRY(desk_.take(wanted));
+    if (answer.refused) return failed(lease::error_of(*answer.refused));
+    return answer.leases.leases.front();
   }
   Result<void> give_back(const std::string& owner) {
     const auto answer = desk_.give_back(owner);
@@ -94,16 +90,14 @@ dra::UnaryMethod methods_of(Context& context, dra::Plugin& plugin, std::atomic<l
                                                dra::Pieces message) -> Result<std::string> {
     if (method == kInfo) return dra::encode_plugin_info(socket);
     if (method == kStatus) {
-      const auto why = dra::parse_registration_status(message);
-      if (!why) return failed(why.error());
-      if (!why->empty()) complain(context, "the kubelet does not register this plugin: " + *why);
+      const auto why = TRY(dra::parse_registration_status(message));
+      if (!why.empty()) complain(context, "the kubelet does not register this plugin: " + why);
       return std::string();
     }
     if (method != kPrepare && method != kUnprepare)
       return failed({ErrorCode::not_supported, "no such method", std::string(method)});
-    const auto claims = dra::parse_claim_names(message);
-    if (!claims) return failed(claims.error());
-    const auto done = method == kPrepare ? plugin.prepare(*claims) : plugin.unprepare(*claims);
+    const auto claims = TRY(dra::parse_claim_names(message));
+    const auto done = method == kPrepare ? plugin.prepare(claims) : plugin.unprepare(claims);
     ++changes;
     for (const dra::PreparedClaim& claim : done)
       if (!claim.error.empty()) complain(context, "claim " + claim.uid + ": " + claim.error);
@@ -137,56 +131,46 @@ void keep_published(Context& context, dra::Plugin& plugin, const dra::ClaimsSigh
 }
 
 Result<Exit> run_dra(Context& context, const DraFlags& flags) {
-  const auto every = parse_duration("--interval", flags.every);
-  if (!every) return failed(every.error());
-  const auto patience = parse_duration("--wait", flags.patience);
-  if (!patience) return failed(patience.error());
-  const auto node_name = node_of(flags);
-  if (!node_name) return failed(node_name.error());
-  const auto settings = settled_cluster(context, flags.api);
-  if (!settings) return failed(settings.error());
-  const auto api = dra::KubeApi::to(*settings, context.files, context.clock);
-  if (!api) return failed(api.error());
-  const auto open = open_driver(context, flags.device);
-  if (!open) return failed(open.error());
-  auto desk = LeaseDesk::open(context, flags.device, *patience);
-  if (!desk) return failed(desk.error());
+  const auto every = TRY(parse_duration("--interval", flags.every));
+  const auto patience = TRY(parse_duration("--wait", flags.patience));
+  const auto node_name = TRY(node_of(flags));
+  const auto settings = TRY(settled_cluster(context, flags.api));
+  const auto api = TRY(dra::KubeApi::to(settings, context.files, context.clock));
+  const auto open = TRY(open_driver(context, flags.device));
+  auto desk = TRY(LeaseDesk::open(context, flags.device, patience));
   for (const std::string& folder : {flags.plugin_directory, flags.registry_directory})
-    if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
-  const auto lock = context.files.lock(flags.plugin_directory + "/dra.lock");
-  if (!lock) return failed(lock.error());
+    TRY(context.files.make_directories(folder));
+  const auto lock = TRY(context.files.lock(flags.plugin_directory + "/dra.lock"));
 
   StopRequest stop;  // before any thread
-  Node node(*desk, *open);
-  ClaimShares shares(context, *open, flags.plugin_directory);
+  Node node(desk, open);
+  ClaimShares shares(context, open, flags.plugin_directory);
   dra::NodeDoor door = node.door();
   shares.add_to(door);
-  dra::Plugin plugin({*node_name, flags.cdi_directory}, door, *api, context.files);
+  dra::Plugin plugin({node_name, flags.cdi_directory}, door, api, context.files);
   if (const auto recovered = plugin.recover(); !recovered)
     complain(context, to_string(recovered.error()));
   std::atomic<long> changes = 0;
   const std::string socket = flags.plugin_directory + "/dra.sock";
   const dra::UnaryMethod methods = methods_of(context, plugin, changes, socket);
-  const auto server = dra::UnaryServer::open(socket, methods);
-  if (!server) return failed(server.error());
-  const dra::ClaimsSight sight(*api, context.clock, *node_name);
+  const auto server = TRY(dra::UnaryServer::open(socket, methods));
+  const dra::ClaimsSight sight(api, context.clock, node_name);
   // Last: the kubelet comes as soon as it sees this socket.
   const auto registration =
-      dra::UnaryServer::open(flags.registry_directory + "/partita.gpu-reg.sock", methods);
-  if (!registration) return failed(registration.error());
-  say(context, fmt::format("node {}: claims at {}\n", *node_name, socket));
+      TRY(dra::UnaryServer::open(flags.registry_directory + "/partita.gpu-reg.sock", methods));
+  say(context, fmt::format("node {}: claims at {}\n", node_name, socket));
   ClaimEnergy energy(context, flags.energy);
   const auto measure = [&] {
     plugin.with_node([&](const dra::NodeLook& seen) {
       telemetry::Sample sample{.at = Seconds{static_cast<double>(context.clock.now_ns()) * 1e-9}};
       for (const dra::PoolGpu& one : seen.gpus)
-        if (auto read = open->bare->telemetry(one.gpu.index))
+        if (auto read = open.bare->telemetry(one.gpu.index))
           sample.gpus.push_back(*std::move(read));
       energy.look(sample, seen.leases, sight.claims());
     });
   };
   keep_published(context, plugin, sight, changes, stop,
-                 static_cast<std::int64_t>(every->value * 1e9),
+                 static_cast<std::int64_t>(every.value * 1e9),
                  flags.energy.file.empty() ? std::function<void()>() : measure);
   return Exit::done;
 }
@@ -194,9 +178,8 @@ Result<Exit> run_dra(Context& context, const DraFlags& flags) {
 }  // namespace
 
 Command add_dra(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "dra", "Kubernetes: MIG instances for resource claims, made where most room stays free");
-  auto flags = std::make_shared<DraFlags>();
+  auto [command, flags] = adding<DraFlags>(
+      app, "dra", "Kubernetes: MIG instances for resource claims, made where most room stays free");
   flag(*command, "--plugin-dir", flags->plugin_directory)->default_str(flags->plugin_directory);
   flag(*command, "--registry-dir", flags->registry_directory)
       ->default_str(flags->registry_directory);

@@ -32,7 +32,7 @@ class Keeper {
   Result<Exit> run() {
     kept_.name = flags_.plan;
     kept_.name_space = flags_.name_space;
-    if (auto read = read_plan(); !read) return failed(read.error());
+    TRY(read_plan());
     while (!stopped_) {
       look_at_plan();
       const auto round = dra::keep_round(kept_, asks());
@@ -54,19 +54,16 @@ class Keeper {
   dra::AskKube asks() const {
     return [this](auto method, const auto& path, const auto& body,
                   auto type) -> Result<dra::KubeReply> {
-      auto answer = api_.ask(method, path, body, type);
-      if (!answer) return failed(answer.error());
-      return dra::KubeReply{answer->status, std::move(answer->body)};
+      auto answer = TRY(api_.ask(method, path, body, type));
+      return dra::KubeReply{answer.status, std::move(answer.body)};
     };
   }
   Result<void> read_plan() {
-    const auto text = objects_();
-    if (!text) return failed(text.error());
-    if (*text == text_) return {};
-    auto list = dra::parse_objects("the plan's objects", *text);
-    if (!list) return failed(list.error());
-    kept_.wanted = std::move(list->objects);
-    text_ = *text;
+    const auto text = TRY(objects_());
+    if (text == text_) return {};
+    auto list = TRY(dra::parse_objects("the plan's objects", text));
+    kept_.wanted = std::move(list.objects);
+    text_ = text;
     changed_ = true;
     return {};
   }
@@ -145,16 +142,12 @@ class Keeper {
 
 Result<Exit> run_keep_plan(Context& context, const KeepPlanFlags& flags,
                            const std::function<Result<std::string>()>& objects) {
-  const auto every = parse_duration("--interval", flags.interval);
-  if (!every) return failed(every.error());
-  const auto patience = parse_duration("--wait", flags.wait);
-  if (!patience) return failed(patience.error());
-  const auto settings = settled_cluster(context, flags.api);
-  if (!settings) return failed(settings.error());
-  const auto api = dra::KubeApi::to(*settings, context.files, context.clock);
-  if (!api) return failed(api.error());
-  return Keeper(context, flags, *api, objects, static_cast<std::int64_t>(every->value * 1e9),
-                static_cast<std::int64_t>(patience->value * 1e9))
+  const auto every = TRY(parse_duration("--interval", flags.interval));
+  const auto patience = TRY(parse_duration("--wait", flags.wait));
+  const auto settings = TRY(settled_cluster(context, flags.api));
+  const auto api = TRY(dra::KubeApi::to(settings, context.files, context.clock));
+  return Keeper(context, flags, api, objects, static_cast<std::int64_t>(every.value * 1e9),
+                static_cast<std::int64_t>(patience.value * 1e9))
       .run();
 }
 

@@ -1,16 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
 
 #include "base/named_list.h"
 #include "commands.h"
 #include "decide/energy.h"
 #include "decide/energy_picture.h"
+#include "device/observe/sampler.h"
 #include "elsewhere.h"
-#include "energy/live_log.h"
 #include "flags.h"
+#include "node/devices.h"
+#include "stop_request.h"
 
 namespace partita::cli {
 namespace {
@@ -28,16 +30,38 @@ struct AttributionFlags {
   Output output;
 };
 
+// Samples of this node every `interval` for `duration`, or until a signal asks to stop; times are
+// seconds since the first. The first reading of all, whose activities are of before, is left out.
+Result<telemetry::Log> take_log(Context& context, const DeviceFlags& device, Seconds duration,
+                                Seconds interval) {
+  const OpenDriver opened = TRY(open_driver(context, device));
+  const auto interval_ns = static_cast<std::int64_t>(interval.value * 1e9);
+  StopRequest stop;
+  TRY(observe::take_sample(*opened.driver, Seconds{0}));
+  telemetry::Log log;
+  std::int64_t due = context.clock.now_ns() + interval_ns, start = 0;
+  for (;;) {
+    if (stop.within(std::max<std::int64_t>(0, due - context.clock.now_ns()))) break;
+    const std::int64_t now = context.clock.now_ns();
+    if (log.empty()) start = now;
+    const Seconds at{static_cast<double>(now - start) * 1e-9};
+    auto sample = TRY(observe::take_sample(*opened.driver, at));
+    log.push_back(std::move(sample));
+    if (at >= duration) break;
+    due = std::max(due + interval_ns, now);  // slow readings are not made up for
+  }
+  return log;
+}
+
 std::optional<double> given(double value) {
   return std::isnan(value) ? std::nullopt : std::optional<double>{value};
 }
 
 // NAME=SERVICE,SERVICE
 Result<void> add_owner(const std::string& text, std::map<std::string, std::string>& owners) {
-  const auto tenant = parse_named_list("--tenant", text, "SERVICE");
-  if (!tenant) return failed(tenant.error());
-  for (const std::string& service : tenant->items)
-    if (!owners.emplace(service, tenant->name).second)
+  const auto tenant = TRY(parse_named_list("--tenant", text, "SERVICE"));
+  for (const std::string& service : tenant.items)
+    if (!owners.emplace(service, tenant.name).second)
       return bad_input("--tenant", fmt::format("service '{}' has two tenants", service));
   return {};
 }
@@ -56,36 +80,28 @@ Result<decide::EnergyQuestion> question_of(const AttributionFlags& flags) {
   question.co2_g_per_kwh = given(flags.carbon);
   question.price_per_kwh = given(flags.price);
   if (!flags.longest_gap.empty()) {
-    const auto gap = parse_duration("--longest-gap", flags.longest_gap);
-    if (!gap) return failed(gap.error());
-    question.longest_gap = *gap;
+    question.longest_gap = TRY(parse_duration("--longest-gap", flags.longest_gap));
   }
-  for (const std::string& tenant : flags.tenants)
-    if (auto ok = add_owner(tenant, question.owners); !ok) return failed(ok.error());
+  for (const std::string& tenant : flags.tenants) TRY(add_owner(tenant, question.owners));
   return question;
 }
 
 Result<energy::EnergyReport> attributed(Context& context, const AttributionFlags& flags,
                                         const decide::EnergyQuestion& question) {
   if (question.telemetry != kLive) return decide::attribute_energy(context.files, question);
-  const auto duration = parse_duration("--duration", flags.duration);
-  if (!duration) return failed(duration.error());
-  const auto interval = parse_duration("--interval", flags.interval);
-  if (!interval) return failed(interval.error());
-  const auto log = take_log(context, flags.device, *duration, *interval);
-  if (!log) return failed(log.error());
-  return decide::attribute_energy(context.files, *log, question);
+  const auto duration = TRY(parse_duration("--duration", flags.duration));
+  const auto interval = TRY(parse_duration("--interval", flags.interval));
+  const auto log = TRY(take_log(context, flags.device, duration, interval));
+  return decide::attribute_energy(context.files, log, question);
 }
 
 Result<Exit> run_energy_attribute(Context& context, const AttributionFlags& flags) {
-  const auto question = question_of(flags);
-  if (!question) return failed(question.error());
-  const auto report = attributed(context, flags, *question);
-  if (!report) return failed(report.error());
-  const std::string content = flags.output.format == "json"         ? energy::report_json(*report)
-                              : flags.output.format == "prometheus" ? report_prometheus(*report)
-                              : flags.output.format == "svg"        ? decide::energy_svg(*report)
-                                                                    : report_text(*report);
+  const auto question = TRY(question_of(flags));
+  const auto report = TRY(attributed(context, flags, question));
+  const std::string content = flags.output.json()                   ? energy::report_json(report)
+                              : flags.output.format == "prometheus" ? report_prometheus(report)
+                              : flags.output.svg()                  ? decide::energy_svg(report)
+                                                                    : report_text(report);
   return finish(context, flags.output, content);
 }
 
@@ -117,9 +133,8 @@ void add_rules(CLI::App& command, AttributionFlags& flags) {
 }  // namespace
 
 Command add_energy_attribute(CLI::App& energy) {
-  CLI::App* command = energy.add_subcommand(
-      "attribute", "Tell how many joules each tenant, service, task and request took");
-  auto flags = std::make_shared<AttributionFlags>();
+  auto [command, flags] = adding<AttributionFlags>(
+      energy, "attribute", "Tell how many joules each tenant, service, task and request took");
   add_inputs(*command, *flags);
   add_device_flags(*command, flags->device);
   add_rules(*command, *flags);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 
 #include "commands.h"
@@ -84,28 +83,25 @@ std::string summary_of(const Log& log) {
 }
 
 Result<Exit> replay(Context& context, const ObserveFlags& flags) {
-  const auto text = context.files.read(flags.replay);
-  if (!text) return failed(text.error());
-  const auto log = telemetry::read_log(*text, flags.replay);
-  if (!log) return failed(log.error());
+  const auto text = TRY(context.files.read(flags.replay));
+  const auto log = TRY(telemetry::read_log(text, flags.replay));
   StopRequest stop;
   Shown shown(context, flags);
   if (flags.format == "text" && !flags.watch) {
-    say(context, observe::sample_text(log->back()) + "\n" + summary_of(*log));
+    say(context, observe::sample_text(log.back()) + "\n" + summary_of(log));
     return Exit::done;
   }
-  for (std::size_t i = 0; i < log->size(); ++i) {
-    const double pause = i == 0 ? 0 : ((*log)[i].at - (*log)[i - 1].at).value;
+  for (std::size_t i = 0; i < log.size(); ++i) {
+    const double pause = i == 0 ? 0 : (log[i].at - log[i - 1].at).value;
     const auto ns = static_cast<std::int64_t>(std::min(pause, 60.0) * 1e9);
     if (flags.watch && stop.within(ns)) break;
-    shown.show((*log)[i]);
+    shown.show(log[i]);
   }
   return Exit::done;
 }
 
 Result<Exit> live(Context& context, const ObserveFlags& flags, Seconds interval) {
-  const Result<OpenDriver> opened = open_driver(context, flags.device);
-  if (!opened) return failed(opened.error());
+  const OpenDriver opened = TRY(open_driver(context, flags.device));
   if (!flags.record.empty() && context.files.exists(flags.record))
     return bad_input("--record", flags.record + " exists already");
   const bool endless = flags.watch || !flags.record.empty();
@@ -115,39 +111,35 @@ Result<Exit> live(Context& context, const ObserveFlags& flags, Seconds interval)
   WallTime time(context.clock);
   Shown shown(context, flags);
   // Activities are since the reading before: the first is for that alone.
-  const auto first = observe::take_sample(*opened->driver, time.now());
-  if (!first) return failed(first.error());
-  shown.remember(*first);
+  const auto first = TRY(observe::take_sample(*opened.driver, time.now()));
+  shown.remember(first);
   std::int64_t due = context.clock.now_ns();
   for (int taken = 0; count == 0 || taken < count; ++taken) {
     due += interval_ns;
     if (stop.within(std::max<std::int64_t>(0, due - context.clock.now_ns()))) break;
     due = std::max(due, context.clock.now_ns() - interval_ns);  // slow readings are not made up for
-    const auto sample = observe::take_sample(*opened->driver, time.now());
-    if (!sample) return failed(sample.error());
+    const auto sample = TRY(observe::take_sample(*opened.driver, time.now()));
     if (!flags.record.empty())
-      if (const auto ok = context.files.append(flags.record, telemetry::write_line(*sample)); !ok)
-        return failed(ok.error());
-    if (flags.record.empty() || flags.watch) shown.show(*sample);
+      TRY(context.files.append(flags.record, telemetry::write_line(sample)));
+    if (flags.record.empty() || flags.watch) shown.show(sample);
   }
   return Exit::done;
 }
 
 Result<Exit> run_observe(Context& context, const ObserveFlags& flags) {
-  const auto interval = parse_duration("--interval", flags.interval);
-  if (!interval) return failed(interval.error());
-  if (*interval < Seconds{0.01}) return bad_input("--interval", "must be 10ms or more");
+  const auto interval = TRY(parse_duration("--interval", flags.interval));
+  if (interval < Seconds{0.01}) return bad_input("--interval", "must be 10ms or more");
   if (!flags.replay.empty() && !flags.record.empty())
     return bad_input("--replay", "what was recorded is not recorded again");
-  return flags.replay.empty() ? live(context, flags, *interval) : replay(context, flags);
+  return flags.replay.empty() ? live(context, flags, interval) : replay(context, flags);
 }
 
 }  // namespace
 
 Command add_observe(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "observe", "Watch power, heat, clocks and activity of this node's GPUs and their instances");
-  auto flags = std::make_shared<ObserveFlags>();
+  auto [command, flags] = adding<ObserveFlags>(
+      app, "observe",
+      "Watch power, heat, clocks and activity of this node's GPUs and their instances");
   add_device_flags(*command, flags->device);
   flag(*command, "--watch", flags->watch);
   flag(*command, "--record", flags->record);

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "base/parse_number.h"
 #include "base/split.h"
@@ -39,19 +38,15 @@ Result<std::vector<Mhz>> clocks_of(const std::string& text, const std::vector<Mh
 }
 
 Result<Exit> run_table(Context& context, const TableFlags& flags) {
-  const auto topology = decide::load_topology(flags.kernels.gpu);
-  if (!topology) return failed(topology.error());
-  auto models = decide::load_kernels(context.files, flags.kernels, *topology);
-  if (!models) return failed(models.error());
+  const auto topology = TRY(decide::load_topology(flags.kernels.gpu));
+  auto models = TRY(decide::load_kernels(context.files, flags.kernels, topology));
   power::ClockModel model = flags.model;
-  auto clocks = clocks_of(flags.clocks, model.clocks);
-  if (!clocks) return failed(clocks.error());
-  model.clocks = *std::move(clocks);
+  model.clocks = TRY(clocks_of(flags.clocks, model.clocks));
   model.idle = {flags.idle};
   model.unit_idle = {flags.unit_idle};
   model.unit_busy = {flags.unit_busy};
   const plan::ResponseTable table =
-      power::modelled_table(topology->name, topology->units_in, *models, model);
+      power::modelled_table(topology.name, topology.units_in, models, model);
   return finish(context, {flags.output, "csv"}, forms::power_table_csv(table));
 }
 
@@ -64,10 +59,9 @@ CLI::Option* add_watts(CLI::App& command, const char* flag, double& value, const
 }  // namespace
 
 Command add_power_table(CLI::App& power) {
-  CLI::App* command = power.add_subcommand(
-      "table",
+  auto [command, flags] = adding<TableFlags>(
+      power, "table",
       "Model a response table from kernel times: latency, rate and power by clock and units");
-  auto flags = std::make_shared<TableFlags>();
   flag(*command, "--models", flags->kernels.workers)->required();
   flag(*command, "--kernel-profiles", flags->kernels.profiles)->required();
   flag(*command, "--topology", flags->kernels.gpu)->default_str(flags->kernels.gpu);
@@ -98,14 +92,13 @@ void add_power_flags(CLI::App& command, PowerFlags& flags) {
 }
 
 Result<plan::PowerProblem> load_power(Context& context, const PowerFlags& flags) {
-  auto problem = decide::load_power_problem(context.files, flags.files);
-  if (!problem) return problem;
-  problem->gating = flags.gating == "unit"    ? plan::Gating::unit
-                    : flags.gating == "group" ? plan::Gating::group
-                                              : plan::Gating::none;
-  problem->promise =
+  auto problem = TRY(decide::load_power_problem(context.files, flags.files));
+  problem.gating = flags.gating == "unit"    ? plan::Gating::unit
+                   : flags.gating == "group" ? plan::Gating::group
+                                             : plan::Gating::none;
+  problem.promise =
       flags.promise == "execution" ? plan::PowerPromise::execution : plan::PowerPromise::queueing;
-  if (flags.cap > 0) problem->cap = Watts{flags.cap};
+  if (flags.cap > 0) problem.cap = Watts{flags.cap};
   return problem;
 }
 

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "base/table.h"
 #include "decide/input.h"
@@ -30,10 +29,9 @@ void add_problem(CLI::App& command, PowerPlanFlags& flags) {
 }
 
 Result<plan::PowerProblem> problem_of(Context& context, const PowerPlanFlags& flags) {
-  auto problem = load_power(context, flags.power);
-  if (!problem) return problem;
-  problem->gpus = flags.gpus;
-  if (flags.unused >= 0) problem->unused = Watts{flags.unused};
+  auto problem = TRY(load_power(context, flags.power));
+  problem.gpus = flags.gpus;
+  if (flags.unused >= 0) problem.unused = Watts{flags.unused};
   return problem;
 }
 
@@ -73,25 +71,20 @@ std::string power_plan_text(const plan::PowerProblem& problem, const plan::Power
 }
 
 Result<Exit> run_power_plan(Context& context, const PowerPlanFlags& flags) {
-  const auto problem = problem_of(context, flags);
-  if (!problem) return failed(problem.error());
-  const auto made = decide::make_power_plan(*problem, flags.policy);
-  if (!made) return failed(made.error());
-  if (!made->plan) return refuse(context, flags.output, "plan", made->refusals);
-  const std::string content = flags.output.format == "json"
-                                  ? forms::power_plan_json(**made->plan)
-                                  : power_plan_text(*problem, **made->plan);
-  return finish(context, flags.output, content);
+  const auto problem = TRY(problem_of(context, flags));
+  const auto made = TRY(decide::make_power_plan(problem, flags.policy));
+  if (!made.plan) return refuse(context, flags.output, "plan", made.refusals);
+  return finish(context, flags.output,
+                flags.output.json() ? forms::power_plan_json(**made.plan)
+                                    : power_plan_text(problem, **made.plan));
 }
 
 Result<Exit> run_power_verify(Context& context, const PowerPlanFlags& flags) {
-  const auto problem = problem_of(context, flags);
-  if (!problem) return failed(problem.error());
-  const auto text = read_input(context.files, "PLAN", flags.plan);
-  if (!text) return failed(text.error());
-  const auto plan = forms::parse_power_plan(flags.plan, *text);
+  const auto problem = TRY(problem_of(context, flags));
+  const auto text = TRY(read_input(context.files, "PLAN", flags.plan));
+  const auto plan = forms::parse_power_plan(flags.plan, text);
   if (!plan) return failed(plan.error());
-  const auto verdict = verify::judge(*problem, *plan);
+  const auto verdict = verify::judge(problem, *plan);
   const std::string ok = fmt::format(
       "{}: every share is in the table, keeps its SLO and the watts "
       "add up",
@@ -103,9 +96,9 @@ Result<Exit> run_power_verify(Context& context, const PowerPlanFlags& flags) {
 }  // namespace
 
 Command add_power_plan(CLI::App& power) {
-  CLI::App* command = power.add_subcommand(
-      "plan", "Choose which GPUs are on, their clocks and caps, and who has which share of them");
-  auto flags = std::make_shared<PowerPlanFlags>();
+  auto [command, flags] = adding<PowerPlanFlags>(
+      power, "plan",
+      "Choose which GPUs are on, their clocks and caps, and who has which share of them");
   add_problem(*command, *flags);
   one_of(
       flag(*command, "--policy", flags->policy,
@@ -119,9 +112,8 @@ Command add_power_plan(CLI::App& power) {
 }
 
 Command add_power_verify(CLI::App& power) {
-  CLI::App* command =
-      power.add_subcommand("verify", "Judge a power plan: units, clocks, SLOs, rates, watts");
-  auto flags = std::make_shared<PowerPlanFlags>();
+  auto [command, flags] = adding<PowerPlanFlags>(
+      power, "verify", "Judge a power plan: units, clocks, SLOs, rates, watts");
   command->add_option("PLAN", flags->plan, "The plan, of kind PowerPlan")
       ->required()
       ->type_name("FILE");

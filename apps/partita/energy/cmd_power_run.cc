@@ -4,7 +4,6 @@
 #include <chrono>
 #include <filesystem>
 #include <limits>
-#include <memory>
 #include <optional>
 
 #include "act/power_loop.h"
@@ -50,10 +49,9 @@ Result<void> check_age(const std::string& path, Seconds stale) {
 
 Result<Services> read_seen(Files& files, const std::string& path, Seconds stale,
                            const plan::PowerProblem& problem) {
-  if (auto fresh = check_age(path, stale); !fresh) return failed(fresh.error());
-  const auto text = files.read(path);
-  if (!text) return failed(text.error());
-  return decide::parse_power_seen(path, *text, problem.services);
+  TRY(check_age(path, stale));
+  const auto text = TRY(files.read(path));
+  return decide::parse_power_seen(path, text, problem.services);
 }
 
 // Where the loop sees the services: a file that changes, or a trace played in real time.
@@ -69,12 +67,11 @@ Result<std::function<Result<Services>(Seconds)>> services_of(Context& context,
       return read_seen(context.files, path, stale, problem);
     };
   }
-  const auto duration = parse_duration("--duration", flags.duration);
-  if (!duration) return failed(duration.error());
+  const auto duration = TRY(parse_duration("--duration", flags.duration));
   // Bins of 10 s, and some in a short rehearsal, too.
-  const Seconds bin = std::min(Seconds{10}, std::max(Seconds{0.05}, *duration / 10));
+  const Seconds bin = std::min(Seconds{10}, std::max(Seconds{0.05}, duration / 10));
   const auto trace = decide::load_power_trace(
-      context.files, {.file = flags.trace, .duration = *duration, .bin = bin}, problem.services);
+      context.files, {.file = flags.trace, .duration = duration, .bin = bin}, problem.services);
   if (!trace) return failed(trace.error());
   return [trace = *trace](Seconds at) -> Result<Services> {
     const auto step = static_cast<std::size_t>(at.value / trace.step.value);
@@ -106,9 +103,8 @@ void tell_step(Context& context, const actuate::PowerStep& step) {
 
 // Whether this process may set the GPU: tried by setting what is set.
 Result<bool> may_set(actuate::PowerGuard& guard, device::NodeDriver& driver, int gpu) {
-  const auto now = driver.power_settings(gpu);
-  if (!now) return failed(now.error());
-  const auto set = guard.set(gpu, now->now);
+  const auto now = TRY(driver.power_settings(gpu));
+  const auto set = guard.set(gpu, now.now);
   if (set) return true;
   if (set.error().code == ErrorCode::denied) return false;
   return failed(set.error());
@@ -121,36 +117,29 @@ Result<Exit> run_loop(Context& context, const FollowFlags& flags, const actuate:
   std::optional<PowerKeeper> keeper;
   std::optional<actuate::PowerGuard> guard;
   if (!flags.dry_run) {
-    const auto directory = found_state_directory(context, flags.device, flags.state_directory);
-    if (!directory) return failed(directory.error());
-    if (const auto made = context.files.make_directories(*directory); !made)
-      return failed(made.error());
-    auto taken = lock_gpus(context, node, std::vector{flags.gpu});
-    if (!taken) return failed(taken.error());
-    lock = *std::move(taken);
-    auto opened = actuate::PowerGuard::open(context.files, actuate::power_journal_path(*directory),
-                                            driver, gpu_prefix(node));
-    if (!opened) return failed(opened.error());
-    const auto may = may_set(*opened, driver, flags.gpu);
-    if (!may) return failed(may.error());
-    if (*may) {
+    const auto directory = TRY(found_state_directory(context, flags.device, flags.state_directory));
+    TRY(context.files.make_directories(directory));
+    lock = TRY(lock_gpus(context, node, std::vector{flags.gpu}));
+    auto opened = TRY(actuate::PowerGuard::open(
+        context.files, actuate::power_journal_path(directory), driver, gpu_prefix(node)));
+    const auto may = TRY(may_set(opened, driver, flags.gpu));
+    if (may) {
       auto started = PowerKeeper::start(flags.device, flags.state_directory);
       if (!started) {
-        static_cast<void>(opened->restore());
+        static_cast<void>(opened.restore());
         return failed(started.error());
       }
       keeper.emplace(*std::move(started));
-      guard.emplace(*std::move(opened));
+      guard.emplace(std::move(opened));
     } else {
       complain(context, "no rights to set clocks and limits: a dry run");
     }
   }
   const auto report =
       actuate::run_power_loop(loop, driver, guard ? &*guard : nullptr, context.clock);
-  if (guard)
-    if (const auto back = guard->restore(); !back) return failed(back.error());
+  if (guard) TRY(guard->restore());
   if (guard && loop.share)  // nobody adjusts them from now on
-    if (const auto handed = loop.share(loop.policy.start); !handed) return failed(handed.error());
+    TRY(loop.share(loop.policy.start));
   if (!report) return failed(report.error());
   say(context, fmt::format("{}: {} polls, {} changes, {} without sight; {:.0f} J in {:.1f} s\n",
                            guard ? "restored" : "dry run", report->polls, report->changes,
@@ -159,44 +148,39 @@ Result<Exit> run_loop(Context& context, const FollowFlags& flags, const actuate:
 }
 
 Result<Exit> run_power_run(Context& context, const FollowFlags& flags) {
-  const auto poll = parse_duration("--poll", flags.poll);
-  if (!poll) return failed(poll.error());
-  if (*poll < Seconds{0.05}) return bad_input("--poll", "must be 50ms or more");
-  const auto problem = decide::load_power_problem(context.files, flags.files);
-  if (!problem) return failed(problem.error());
+  const auto poll = TRY(parse_duration("--poll", flags.poll));
+  if (poll < Seconds{0.05}) return bad_input("--poll", "must be 50ms or more");
+  const auto problem = TRY(decide::load_power_problem(context.files, flags.files));
   power::ControlOptions control = flags.control;
-  control.poll = *poll;
-  auto controller = power::make_controller(*problem, control);
-  if (!controller) return failed(controller.error());
-  const auto services = services_of(context, flags, *problem);
-  if (!services) return failed(services.error());
-  if (problem->services.size() > 1 && flags.shares.empty() && !flags.dry_run)
+  control.poll = poll;
+  auto controller = TRY(power::make_controller(problem, control));
+  const auto services = TRY(services_of(context, flags, problem));
+  if (problem.services.size() > 1 && flags.shares.empty() && !flags.dry_run)
     return bad_input("power run",
                      fmt::format("{} services share the GPU, and what the controller counts on "
                                  "holds only if each keeps to its units; no driver sets that. "
                                  "--shares FILE tells whoever does (CU masks, MPS percentages)",
-                                 problem->services.size()));
-  const Result<OpenDriver> opened = open_driver(context, flags.device);
-  if (!opened) return failed(opened.error());
+                                 problem.services.size()));
+  const OpenDriver opened = TRY(open_driver(context, flags.device));
   StopRequest stop;
   const auto end_ns = [&]() -> std::int64_t {
     if (flags.trace.empty()) return std::numeric_limits<std::int64_t>::max();
     const auto duration = parse_duration("--duration", flags.duration);
     return context.clock.now_ns() + static_cast<std::int64_t>(duration->value * 1e9);
   }();
-  power::Controller& chosen = **controller;
+  power::Controller& chosen = *controller;
   const actuate::PowerLoop loop{
       .gpu = flags.gpu,
-      .policy = {.poll = *poll,
+      .policy = {.poll = poll,
                  .start = chosen.start(),
                  .decide = [&](const plan::Observation& seen) { return chosen.decide(seen); }},
-      .services = *services,
+      .services = services,
       .share = flags.shares.empty() ? decltype(actuate::PowerLoop::share){}
                                     : [&](const plan::Setting& setting) {
                                         return context.files.write_atomic(
                                             flags.shares,
-                                            decide::power_shares_json(problem->services,
-                                                                      problem->table.units(),
+                                            decide::power_shares_json(problem.services,
+                                                                      problem.table.units(),
                                                                       setting));
                                       },
       .stopped =
@@ -207,15 +191,15 @@ Result<Exit> run_power_run(Context& context, const FollowFlags& flags) {
             blind = step.blind;
             tell_step(context, step);
           }};
-  return run_loop(context, flags, loop, *opened);
+  return run_loop(context, flags, loop, opened);
 }
 
 }  // namespace
 
 Command add_power_run(CLI::App& power) {
-  CLI::App* command = power.add_subcommand(
-      "run", "Follow a controller on a real GPU: clock and limit every poll, put back at the end");
-  auto flags = std::make_shared<FollowFlags>();
+  auto [command, flags] = adding<FollowFlags>(
+      power, "run",
+      "Follow a controller on a real GPU: clock and limit every poll, put back at the end");
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
   within(flag(*command, "--gpu-index", flags->gpu), 0, 1e6)->default_str("0");

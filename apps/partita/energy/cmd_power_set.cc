@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 
 #include "act/power_guard.h"
@@ -66,47 +65,40 @@ std::string settings_text(const device::PowerSettings& settings) {
 
 Result<std::string> journal_of(Context& context, const DeviceFlags& device,
                                const std::string& flag) {
-  const auto directory = found_state_directory(context, device, flag);
-  if (!directory) return failed(directory.error());
-  if (const auto made = context.files.make_directories(*directory); !made)
-    return failed(made.error());
-  return actuate::power_journal_path(*directory);
+  const auto directory = TRY(found_state_directory(context, device, flag));
+  TRY(context.files.make_directories(directory));
+  return actuate::power_journal_path(directory);
 }
 
 // What the flags ask of this GPU: what they do not name stays as it is.
 Result<device::PowerSettings> wanted_of(device::NodeDriver& driver, int gpu,
                                         const SetFlags& flags) {
-  const auto board = driver.power_settings(gpu);
-  if (!board) return failed(board.error());
-  const auto clocks = clocks_of(flags.clocks);
-  if (!clocks) return failed(clocks.error());
-  device::PowerSettings wanted = board->now;
+  const auto board = TRY(driver.power_settings(gpu));
+  const auto clocks = TRY(clocks_of(flags.clocks));
+  device::PowerSettings wanted = board.now;
   if (flags.limit > 0) wanted.limit = Watts{flags.limit};
-  if (*clocks) wanted.clocks = *clocks;
-  const bool limited = wanted.limit && board->least_limit && board->most_limit;
-  if (limited && (*wanted.limit < *board->least_limit || *wanted.limit > *board->most_limit))
+  if (clocks) wanted.clocks = clocks;
+  const bool limited = wanted.limit && board.least_limit && board.most_limit;
+  if (limited && (*wanted.limit < *board.least_limit || *wanted.limit > *board.most_limit))
     return bad_input("--limit", fmt::format("GPU {} can be limited to {:g} to {:g} W", gpu,
-                                            board->least_limit->value, board->most_limit->value));
-  if (wanted.clocks && !board->clocks.empty() &&
-      (wanted.clocks->low < board->clocks.front() || wanted.clocks->high > board->clocks.back()))
-    return bad_input(
-        "--clocks", fmt::format("GPU {} runs at {:g} to {:g} MHz", gpu, board->clocks.front().value,
-                                board->clocks.back().value));
+                                            board.least_limit->value, board.most_limit->value));
+  if (wanted.clocks && !board.clocks.empty() &&
+      (wanted.clocks->low < board.clocks.front() || wanted.clocks->high > board.clocks.back()))
+    return bad_input("--clocks",
+                     fmt::format("GPU {} runs at {:g} to {:g} MHz", gpu, board.clocks.front().value,
+                                 board.clocks.back().value));
   return wanted;
 }
 
 using Wanted = std::vector<std::pair<int, device::PowerSettings>>;
 
 Result<Wanted> all_wanted(device::NodeDriver& driver, const SetFlags& flags) {
-  const auto info = driver.info();
-  if (!info) return failed(info.error());
-  const auto gpus = gpus_of(flags.gpus, info->gpus);
-  if (!gpus) return failed(gpus.error());
+  const auto info = TRY(driver.info());
+  const auto gpus = TRY(gpus_of(flags.gpus, info.gpus));
   Wanted all;
-  for (const int gpu : *gpus) {
-    auto wanted = wanted_of(driver, gpu, flags);
-    if (!wanted) return failed(wanted.error());
-    all.emplace_back(gpu, *std::move(wanted));
+  for (const int gpu : gpus) {
+    auto wanted = TRY(wanted_of(driver, gpu, flags));
+    all.emplace_back(gpu, std::move(wanted));
   }
   return all;
 }
@@ -121,8 +113,7 @@ Result<void> set_all(actuate::PowerGuard& guard, const Wanted& all) {
   for (const auto& [gpu, settings] : all) {
     auto set = guard.set(gpu, settings);
     if (set) continue;
-    if (set.error().code != ErrorCode::denied)
-      if (const auto back = guard.restore(); !back) return back;
+    if (set.error().code != ErrorCode::denied) TRY(guard.restore());
     return set;
   }
   return {};
@@ -133,72 +124,61 @@ Result<Exit> run_set(Context& context, const SetFlags& flags) {
     return bad_input("power set", "wants --limit, --clocks or both");
   std::optional<Seconds> hold;
   if (!flags.hold.empty()) {
-    const auto time = parse_duration("--hold", flags.hold);
-    if (!time) return failed(time.error());
-    hold = *time;
+    hold = TRY(parse_duration("--hold", flags.hold));
   }
-  const Result<OpenDriver> opened = open_driver(context, flags.device);
-  if (!opened) return failed(opened.error());
-  const auto wanted = all_wanted(*opened->driver, flags);
-  if (!wanted) return failed(wanted.error());
+  const OpenDriver opened = TRY(open_driver(context, flags.device));
+  const auto wanted = TRY(all_wanted(*opened.driver, flags));
   if (flags.dry_run) {
-    tell(context, *wanted, "dry run: ");
+    tell(context, wanted, "dry run: ");
     return Exit::done;
   }
-  const auto journal = journal_of(context, flags.device, flags.state_directory);
-  if (!journal) return failed(journal.error());
+  const auto journal = TRY(journal_of(context, flags.device, flags.state_directory));
   StopRequest stop;
   std::vector<int> gpus;
-  for (const auto& [gpu, settings] : *wanted) gpus.push_back(gpu);
-  const auto lock = lock_gpus(context, *opened, gpus);
-  if (!lock) return failed(lock.error());
+  for (const auto& [gpu, settings] : wanted) gpus.push_back(gpu);
+  const auto lock = TRY(lock_gpus(context, opened, gpus));
   std::optional<PowerKeeper> keeper;
   auto guard =
-      actuate::PowerGuard::open(context.files, *journal, *opened->driver, gpu_prefix(*opened));
-  if (!guard) return failed(guard.error());
+      TRY(actuate::PowerGuard::open(context.files, journal, *opened.driver, gpu_prefix(opened)));
   if (hold) {
-    auto started = PowerKeeper::start(flags.device, flags.state_directory);
-    if (!started) return failed(started.error());
-    keeper.emplace(*std::move(started));
+    auto started = TRY(PowerKeeper::start(flags.device, flags.state_directory));
+    keeper.emplace(std::move(started));
   }
-  const auto set = set_all(*guard, *wanted);
+  const auto set = set_all(guard, wanted);
   if (!set && set.error().code == ErrorCode::denied) {
     complain(context, to_string(set.error()) + "; nothing was changed");
-    tell(context, *wanted, "dry run: ");
+    tell(context, wanted, "dry run: ");
     return Exit::done;
   }
   if (!set) return failed(set.error());
-  tell(context, *wanted, "");
+  tell(context, wanted, "");
   if (!hold) {
     note(context, "it stays so until 'partita power set --restore' or a reset\n");
     return Exit::done;
   }
   stop.within(static_cast<std::int64_t>(hold->value * 1e9));
-  if (const auto back = guard->restore(); !back) return failed(back.error());
+  TRY(guard.restore());
   say(context, "restored\n");
   return Exit::done;
 }
 
 Result<Exit> run_restore(Context& context, const RestoreFlags& flags) {
-  const auto journal = journal_of(context, flags.device, flags.state_directory);
-  if (!journal) return failed(journal.error());
+  const auto journal = TRY(journal_of(context, flags.device, flags.state_directory));
   if (flags.after_stdin) {
     say_ready();
     wait_for_end_of_input();
   }
   if (flags.dry_run) {
-    const auto changed = actuate::read_power_journal(context.files, *journal);
-    if (!changed) return failed(changed.error());
-    for (const actuate::PowerBefore& before : *changed)
+    const auto changed = TRY(actuate::read_power_journal(context.files, journal));
+    for (const actuate::PowerBefore& before : changed)
       say(context, fmt::format("dry run: GPU {} ({}): {}\n", before.gpu, before.uuid,
                                settings_text(before.settings)));
-    if (changed->empty()) say(context, "nothing is changed\n");
+    if (changed.empty()) say(context, "nothing is changed\n");
     return Exit::done;
   }
-  const Result<OpenDriver> opened = open_driver(context, flags.device);
-  if (!opened) return failed(opened.error());
+  const OpenDriver opened = TRY(open_driver(context, flags.device));
   const auto open_guard = [&] {
-    return actuate::PowerGuard::open(context.files, *journal, *opened->driver, gpu_prefix(*opened));
+    return actuate::PowerGuard::open(context.files, journal, *opened.driver, gpu_prefix(opened));
   };
   auto guard = open_guard();
   // Who ended a moment ago may still hold the journal.
@@ -208,18 +188,15 @@ Result<Exit> run_restore(Context& context, const RestoreFlags& flags) {
   }
   if (!guard) return failed(guard.error());
   // A person means all that is changed, in whatever state directory that was noted.
-  const auto others =
-      flags.after_stdin ? Result<std::vector<actuate::PowerBefore>>() : guard->changed_by_others();
-  if (!others) return failed(others.error());
+  const auto others = TRY(flags.after_stdin ? Result<std::vector<actuate::PowerBefore>>()
+                                            : guard->changed_by_others());
   std::vector<std::string> uuids;
-  for (const auto* list : {&guard->changed(), &*others})
+  for (const auto* list : {&guard->changed(), &others})
     for (const actuate::PowerBefore& one : *list) uuids.push_back(one.uuid);
-  const auto lock = lock_gpus(context, *opened, std::move(uuids));
-  if (!lock) return failed(lock.error());
-  if (auto taken = guard->take_over(*others); !taken) return failed(taken.error());
+  const auto lock = TRY(lock_gpus(context, opened, std::move(uuids)));
+  TRY(guard->take_over(others));
   const std::vector<actuate::PowerBefore> changed = guard->changed();
-  const auto restored = guard->restore();
-  if (!restored) return failed(restored.error());
+  TRY(guard->restore());
   for (const actuate::PowerBefore& before : changed)
     say(context, fmt::format("GPU {}: {}\n", before.gpu, settings_text(before.settings)));
   if (changed.empty() && !flags.after_stdin) say(context, "nothing is changed\n");
@@ -229,9 +206,8 @@ Result<Exit> run_restore(Context& context, const RestoreFlags& flags) {
 }  // namespace
 
 Command add_power_set(CLI::App& power) {
-  CLI::App* command = power.add_subcommand(
-      "set", "Set power limit and clocks of GPUs; what was before is kept for 'restore'");
-  auto flags = std::make_shared<SetFlags>();
+  auto [command, flags] = adding<SetFlags>(
+      power, "set", "Set power limit and clocks of GPUs; what was before is kept for 'restore'");
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
   flag(*command, "--gpu-index", flags->gpus)->default_str(flags->gpus);
@@ -246,9 +222,8 @@ Command add_power_set(CLI::App& power) {
 }
 
 Command add_power_restore(CLI::App& power) {
-  CLI::App* command = power.add_subcommand(
-      "restore", "Put power limits and clocks back to what they were before 'set' or 'run'");
-  auto flags = std::make_shared<RestoreFlags>();
+  auto [command, flags] = adding<RestoreFlags>(
+      power, "restore", "Put power limits and clocks back to what they were before 'set' or 'run'");
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
   flag(*command, "--dry-run", flags->dry_run);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "base/form.h"
 #include "base/split.h"
@@ -43,57 +42,49 @@ Result<Seconds> duration_or_zero(const std::string& flag, const std::string& tex
 Result<decide::PowerComparison> comparison_of(const PowerSimulateFlags& flags) {
   decide::PowerComparison how;
   how.policies = flags.policies.empty() ? power::policy_names() : split(flags.policies, ',');
-  const auto poll = parse_duration("--poll", flags.poll);
-  if (!poll) return failed(poll.error());
-  const auto memory = duration_or_zero("--memory", flags.memory);
-  if (!memory) return failed(memory.error());
-  const auto delay = duration_or_zero("--delay", flags.delay);
-  if (!delay) return failed(delay.error());
-  how.control.poll = *poll;
-  how.control.memory = *memory;
+  const auto poll = TRY(parse_duration("--poll", flags.poll));
+  const auto memory = TRY(duration_or_zero("--memory", flags.memory));
+  const auto delay = TRY(duration_or_zero("--delay", flags.delay));
+  how.control.poll = poll;
+  how.control.memory = memory;
   if (flags.controller == "predictive" && flags.memory.empty()) how.control.memory = {10};
-  if (flags.controller == "table" && memory->value > 0)
+  if (flags.controller == "table" && memory.value > 0)
     return bad_input("--memory", "it is for --controller predictive");
   how.control.guard = flags.guard;
   how.control.rescue = flags.guard > 0;
   how.control.hysteresis = flags.hysteresis;
   how.run.even = flags.arrivals == "uniform";
   how.run.seed = flags.seed;
-  how.run.delay = *delay;
+  how.run.delay = delay;
   how.run.cost = {Joules{flags.clock_cost}, Joules{flags.unit_cost}};
   return how;
 }
 
 Result<std::vector<PowerCase>> cases_of(Context& context, const PowerSimulateFlags& flags) {
-  auto problem = load_power(context, flags.power);
-  if (!problem) return failed(problem.error());
+  auto problem = TRY(load_power(context, flags.power));
   if (flags.at_most) {
-    if (problem->services.size() > 1 && !flags.alone)
+    if (problem.services.size() > 1 && !flags.alone)
       return bad_input("--at-most",
                        "services that share a GPU cannot each have all of it: add "
                        "--alone");
-    if (auto most = decide::to_most(*problem); !most) return failed(most.error());
+    if (auto most = decide::to_most(problem); !most) return failed(most.error());
   }
-  const auto duration = parse_duration("--duration", flags.duration);
-  if (!duration) return failed(duration.error());
-  const auto bin = parse_duration("--bin", flags.bin);
-  if (!bin) return failed(bin.error());
+  const auto duration = TRY(parse_duration("--duration", flags.duration));
+  const auto bin = TRY(parse_duration("--bin", flags.bin));
   std::vector<PowerCase> cases;
-  if (!flags.alone) cases.push_back({"all", *problem, {}, {}});
-  for (const plan::PowerService& service : problem->services) {
+  if (!flags.alone) cases.push_back({"all", problem, {}, {}});
+  for (const plan::PowerService& service : problem.services) {
     if (!flags.alone) break;
-    cases.push_back({service.name, *problem, {}, {}});
+    cases.push_back({service.name, problem, {}, {}});
     cases.back().problem.services = {service};
   }
   for (PowerCase& one : cases) {
     if (flags.trace.empty()) {
-      one.trace = decide::steady_trace(*duration, one.problem.services);
+      one.trace = decide::steady_trace(duration, one.problem.services);
       continue;
     }
-    auto trace = decide::load_power_trace(context.files, {flags.trace, *duration, *bin},
-                                          one.problem.services);
-    if (!trace) return failed(trace.error());
-    one.trace = *std::move(trace);
+    one.trace = TRY(decide::load_power_trace(context.files, {flags.trace, duration, bin},
+                                             one.problem.services));
   }
   return cases;
 }
@@ -224,25 +215,21 @@ std::string simulate_svg(const PowerSimulateFlags& flags, const PowerCase& one) 
 }
 
 Result<Exit> run_power_simulate(Context& context, const PowerSimulateFlags& flags) {
-  auto cases = cases_of(context, flags);
-  if (!cases) return failed(cases.error());
-  if (flags.output.format == "svg" && cases->size() > 1)
+  auto cases = TRY(cases_of(context, flags));
+  if (flags.output.svg() && cases.size() > 1)
     return bad_input("--format", "svg draws one case: leave --alone out, or give one service");
-  auto how = comparison_of(flags);
-  if (!how) return failed(how.error());
+  auto how = TRY(comparison_of(flags));
   bool held = true;
-  for (PowerCase& one : *cases) {
-    how->run.trace = one.trace;
-    auto outcomes = decide::compare_power(one.problem, *how);
-    if (!outcomes) return failed(outcomes.error());
-    one.outcomes = *std::move(outcomes);
+  for (PowerCase& one : cases) {
+    how.run.trace = one.trace;
+    one.outcomes = TRY(decide::compare_power(one.problem, how));
     for (const PowerOutcome& outcome : one.outcomes)
       for (const sim::PowerRunService& service : outcome.run.services)
         held = held && service.held();
   }
-  const std::string content = flags.output.format == "json"  ? simulate_json(flags, *cases)
-                              : flags.output.format == "svg" ? simulate_svg(flags, cases->front())
-                                                             : simulate_text(flags, *cases);
+  const std::string content = flags.output.json()  ? simulate_json(flags, cases)
+                              : flags.output.svg() ? simulate_svg(flags, cases.front())
+                                                   : simulate_text(flags, cases);
   return finish(context, flags.output, content, flags.require && !held ? Exit::no : Exit::done);
 }
 
@@ -275,9 +262,8 @@ void add_control_flags(CLI::App& command, PowerSimulateFlags& flags) {
 }  // namespace
 
 Command add_power_simulate(CLI::App& power) {
-  CLI::App* command = power.add_subcommand(
-      "simulate", "Run policies of power against arrivals: watts, percentiles, SLOs");
-  auto flags = std::make_shared<PowerSimulateFlags>();
+  auto [command, flags] = adding<PowerSimulateFlags>(
+      power, "simulate", "Run policies of power against arrivals: watts, percentiles, SLOs");
   add_power_flags(*command, flags->power);
   add_trace_flags(*command, *flags);
   add_control_flags(*command, *flags);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -40,22 +39,20 @@ class Top {
 
   // The first is for the means of the second alone.
   Result<void> look(Seconds now) {
-    const auto sample = observe::take_sample(*opened_.driver, now);
-    if (!sample) return failed(sample.error());
-    const Result<device::NodeState> state = device::read_node(*opened_.driver);
-    if (!state) return failed(state.error());
-    const std::string directory = state_directory(flags_.state_directory, *state);
+    const auto sample = TRY(observe::take_sample(*opened_.driver, now));
+    const device::NodeState state = TRY(device::read_node(*opened_.driver));
+    const std::string directory = state_directory(flags_.state_directory, state);
     std::string more;
     if (const auto unfinished = load_unfinished(context_, directory))
       more = fmt::format("; change {} is not done", unfinished->transaction);
-    picture_.know_node(*state, more);
-    picture_.know_faults(lost_text(*state));
+    picture_.know_node(state, more);
+    picture_.know_faults(lost_text(state));
     meter_.see(host_.read(now, {}), {});
     control::HostNow host = meter_.whole().value_or(control::HostNow{});
-    host.node_w = together(host, *sample);
+    host.node_w = together(host, sample);
     picture_.know_host(host_line(host));
     verdicts_ = local_verdicts(context_, directory);
-    picture_.add(*sample, load_occupants(context_, directory));
+    picture_.add(sample, load_occupants(context_, directory));
     return look_at_gateway(directory);
   }
 
@@ -65,11 +62,10 @@ class Top {
   Result<void> look_at_gateway(const std::string& directory) {
     const std::string verdicts = verdicts_text(verdicts_, context_.width);
     picture_.know_services(verdicts);
-    auto gateway =
-        actuate::read_gateway({processes_, context_.files, directory}, context_.clock.now_ns());
-    if (!gateway) return failed(gateway.error());
-    if (*gateway) picture_.know_services(services_of(**gateway) + verdicts);
-    before_ = *std::move(gateway);
+    auto gateway = TRY(
+        actuate::read_gateway({processes_, context_.files, directory}, context_.clock.now_ns()));
+    if (gateway) picture_.know_services(services_of(*gateway) + verdicts);
+    before_ = std::move(gateway);
     return {};
   }
 
@@ -127,21 +123,19 @@ class Top {
 };
 
 Result<Exit> run_top(Context& context, const TopFlags& flags) {
-  const auto interval = parse_duration("--interval", flags.interval);
-  if (!interval) return failed(interval.error());
-  if (*interval < Seconds{0.01}) return bad_input("--interval", "must be 10ms or more");
-  const Result<OpenDriver> opened = open_driver(context, flags.device);
-  if (!opened) return failed(opened.error());
-  Top top(context, flags, *opened);
+  const auto interval = TRY(parse_duration("--interval", flags.interval));
+  if (interval < Seconds{0.01}) return bad_input("--interval", "must be 10ms or more");
+  const OpenDriver opened = TRY(open_driver(context, flags.device));
+  Top top(context, flags, opened);
   WallTime time(context.clock);
-  if (auto first = top.look(time.now()); !first) return failed(first.error());
+  TRY(top.look(time.now()));
   StopRequest stop;
   std::optional<Screen> screen;
   if (is_terminal(context)) screen.emplace(context.out);
   const int count = flags.count > 0 || screen ? flags.count : 1;
   for (int taken = 0; count == 0 || taken < count; ++taken) {
-    if (stop.within(static_cast<std::int64_t>(interval->value * 1e9))) break;
-    if (auto next = top.look(time.now()); !next) return failed(next.error());
+    if (stop.within(static_cast<std::int64_t>(interval.value * 1e9))) break;
+    TRY(top.look(time.now()));
     if (screen) {
       screen->draw(top.frame(screen->height()));
     } else {
@@ -154,9 +148,9 @@ Result<Exit> run_top(Context& context, const TopFlags& flags) {
 }  // namespace
 
 Command add_top(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "top", "Watch this node: what runs on each instance, how busy it is, watts, the gateway");
-  auto flags = std::make_shared<TopFlags>();
+  auto [command, flags] = adding<TopFlags>(
+      app, "top",
+      "Watch this node: what runs on each instance, how busy it is, watts, the gateway");
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
   flag(*command, "--interval", flags->interval)->default_str(flags->interval);

@@ -32,9 +32,8 @@ Result<PowerKeeper> PowerKeeper::start(const DeviceFlags& device,
   add("--machine", device.machine);
   add("--catalogue", device.catalogue);
   add("--state-dir", state_directory);
-  auto child = Child::start(spec);
-  if (!child) return failed(child.error());
-  return PowerKeeper(std::move(ours), *std::move(child));
+  auto child = TRY(Child::start(spec));
+  return PowerKeeper(std::move(ours), std::move(child));
 }
 
 void wait_for_end_of_input() {

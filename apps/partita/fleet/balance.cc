@@ -49,14 +49,11 @@ class Follower {
 
  private:
   Result<void> read() {
-    const auto range = store_.range(keys_.root);
-    if (!range) return failed(range.error());
-    auto watch = store_.watch(keys_.root, range->revision);
-    if (!watch) return failed(watch.error());
+    const auto range = TRY(store_.range(keys_.root));
+    auto watch = TRY(store_.watch(keys_.root, range.revision));
     view_ = {};
-    for (const fleet::KeyValue& one : range->all)
-      view_.hear(keys_, one.key, one.value, one.version);
-    watch_ = *std::move(watch);
+    for (const fleet::KeyValue& one : range.all) view_.hear(keys_, one.key, one.value, one.version);
+    watch_ = std::move(watch);
     read_ = clock_.now_ns();
     return {};
   }
@@ -99,12 +96,11 @@ Result<std::string> written(const BalanceFlags& flags, const interop::BalancedSe
 
 // HAProxy's answer is empty lines where it did all of it.
 Result<void> set_weights(const std::string& path, const std::string& commands) {
-  const auto address = UnixAddress::of(path);
-  if (!address) return failed(address.error());
+  const auto address = TRY(UnixAddress::of(path));
   const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval patience{.tv_sec = 2, .tv_usec = 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  if (::connect(socket.get(), address->get(), UnixAddress::size()) != 0)
+  if (::connect(socket.get(), address.get(), UnixAddress::size()) != 0)
     return environment_error(path, "nobody listens there");
   const std::string line = commands + "\n";
   if (::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
@@ -142,7 +138,7 @@ class Balancer {
       return {};
     }
     const std::string frame = *written(flags_, interop::without_weights(services));
-    if (auto done = deliver(context_, flags_.output, *content); !done) return done;
+    TRY(deliver(context_, flags_.output, *content));
     const bool weights_alone = !content_.empty() && frame == frame_;
     content_ = *std::move(content);
     frame_ = frame;
@@ -187,11 +183,9 @@ class Balancer {
 };
 
 Result<Exit> from_document(Context& context, const BalanceFlags& flags) {
-  const auto text = read_input(context.files, "PLAN", flags.file);
-  if (!text) return failed(text.error());
-  const auto status = fleet::parse_status(flags.file, *text);
-  if (!status) return failed(status.error());
-  const auto content = written(flags, services_of(*status));
+  const auto text = TRY(read_input(context.files, "PLAN", flags.file));
+  const auto status = TRY(fleet::parse_status(flags.file, text));
+  const auto content = written(flags, services_of(status));
   if (!content) return failed({content.error().code, content.error().message, flags.file});
   return finish(context, flags.output, *content);
 }
@@ -225,20 +219,16 @@ bool is_balancer(const std::string& form) {
 
 Result<Exit> run_balance(Context& context, const BalanceFlags& flags) {
   if (!flags.file.empty()) return from_document(context, flags);
-  const auto interval = parse_duration("--interval", flags.interval);
-  if (!interval) return failed(interval.error());
+  const auto interval = TRY(parse_duration("--interval", flags.interval));
   if (flags.watch && flags.output.file.empty()) return bad_input("--watch", "needs -o FILE");
-  const auto file = load_agent_file(context, flags.settings);
-  if (!file) return failed(file.error());
-  const auto place = settled_fleet(file->fleet, flags.place);
-  if (!place) return failed(place.error());
-  if (place->endpoints.empty())
+  const auto file = TRY(load_agent_file(context, flags.settings));
+  const auto place = TRY(settled_fleet(file.fleet, flags.place));
+  if (place.endpoints.empty())
     return bad_input("PLAN", "is required: a document FleetStatus, or --fleet with URLs of etcd");
-  const auto store = open_fleet(context, *place);
-  if (!store) return failed(store.error());
-  Follower follower(**store, place->name, context.clock);
-  return follow(context, flags, follower, place->name,
-                static_cast<std::int64_t>(interval->value * 1e9));
+  const auto store = TRY(open_fleet(context, place));
+  Follower follower(*store, place.name, context.clock);
+  return follow(context, flags, follower, place.name,
+                static_cast<std::int64_t>(interval.value * 1e9));
 }
 
 }  // namespace partita::cli

@@ -39,11 +39,10 @@ struct Reached {
   long wanted_version = 0;
 
   Result<void> read() {
-    const auto range = store->range(keys.root);
-    if (!range) return failed(range.error());
+    const auto range = TRY(store->range(keys.root));
     view = {};
     wanted_version = 0;
-    for (const fleet::KeyValue& one : range->all) {
+    for (const fleet::KeyValue& one : range.all) {
       view.hear(keys, one.key, one.value, one.version);
       if (one.key == keys.wanted()) wanted_version = one.version;
     }
@@ -52,18 +51,15 @@ struct Reached {
 };
 
 Result<Reached> reach(Context& context, const FleetCommandFlags& flags) {
-  auto file = load_agent_file(context, flags.config);
-  if (!file) return failed(file.error());
-  auto place = settled_fleet(file->fleet, flags.place);
-  if (!place) return failed(place.error());
-  if (place->endpoints.empty())
+  auto file = TRY(load_agent_file(context, flags.config));
+  auto place = TRY(settled_fleet(file.fleet, flags.place));
+  if (place.endpoints.empty())
     return bad_input("--fleet", "is required: URLs of etcd, or --settings with 'fleet'");
-  file->fleet = *std::move(place);
-  auto store = open_fleet(context, file->fleet);
-  if (!store) return failed(store.error());
-  const fleet::Keys keys(file->fleet.name);
-  Reached reached{*std::move(file), *std::move(store), keys};
-  if (auto read = reached.read(); !read) return failed(read.error());
+  file.fleet = std::move(place);
+  auto store = TRY(open_fleet(context, file.fleet));
+  const fleet::Keys keys(file.fleet.name);
+  Reached reached{std::move(file), std::move(store), keys};
+  TRY(reached.read());
   return reached;
 }
 
@@ -76,17 +72,15 @@ std::string user() {
 template <class Change>
 Result<void> change_power(Reached& reached, const Change& change) {
   for (int tried = 0; tried < kTries; ++tried) {
-    const auto range = reached.store->range(reached.keys.power());
-    if (!range) return failed(range.error());
-    const long version = range->all.empty() ? 0 : range->all.front().version;
+    const auto range = TRY(reached.store->range(reached.keys.power()));
+    const long version = range.all.empty() ? 0 : range.all.front().version;
     fleet::FleetPower power = reached.view.power.value_or(fleet::FleetPower{});
     change(power);
     power.by = user();
-    const auto committed =
+    const auto committed = TRY(
         reached.store->commit({{{fleet::Condition::What::version, reached.keys.power(), version}},
-                               {{reached.keys.power(), write(power), 0}}});
-    if (!committed) return failed(committed.error());
-    if (committed->done) return {};
+                               {{reached.keys.power(), write(power), 0}}}));
+    if (committed.done) return {};
     if (auto read = reached.read(); !read) return failed(read.error());
   }
   return environment_error("", "others change who may draw what all the time");
@@ -97,25 +91,22 @@ template <class Change>
 Result<fleet::Wanted> change_wanted(Reached& reached, const Change& change) {
   for (int tried = 0; tried < kTries; ++tried) {
     fleet::Wanted wanted = reached.view.wanted.value_or(fleet::Wanted{});
-    if (auto done = change(wanted); !done) return failed(done.error());
+    TRY(change(wanted));
     wanted.by = user();
-    const auto committed = reached.store->commit(
+    const auto committed = TRY(reached.store->commit(
         {{{fleet::Condition::What::version, reached.keys.wanted(), reached.wanted_version}},
-         {{reached.keys.wanted(), write(wanted), 0}}});
-    if (!committed) return failed(committed.error());
-    if (committed->done) return wanted;
+         {{reached.keys.wanted(), write(wanted), 0}}}));
+    if (committed.done) return wanted;
     if (auto read = reached.read(); !read) return failed(read.error());
   }
   return environment_error("", "others change what is wanted all the time");
 }
 
 Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
-  const auto reached = reach(context, flags);
-  if (!reached) return failed(reached.error());
-  const auto status = fleet::status_of(reached->view, reached->file.fleet.name);
-  if (!status) return failed(status.error());
+  const auto reached = TRY(reach(context, flags));
+  const auto status = TRY(fleet::status_of(reached.view, reached.file.fleet.name));
   return finish(context, flags.output,
-                flags.output.format == "json" ? status_json(*status) : status_text(*status));
+                flags.output.json() ? status_json(status) : status_text(status));
 }
 
 // What a file says that people write: services, who may draw how much, or both.
@@ -126,31 +117,25 @@ struct Wishes {
 };
 
 Result<Wishes> wishes_of(Context& context, const std::string& path) {
-  const auto text = read_input(context.files, "--services", path);
-  if (!text) return failed(text.error());
-  auto document = parse_document(path, *text);
-  if (!document) return failed(document.error());
+  const auto text = TRY(read_input(context.files, "--services", path));
+  auto document = TRY(parse_document(path, text));
   Wishes wishes;
-  if (const Node* power = document->root.find("power")) {
-    auto read = fleet::read_power(*document, *power);
-    if (!read) return failed(read.error());
-    wishes.power = *std::move(read);
-    std::erase_if(document->root.members, [](const auto& one) { return one.key == "power"; });
-    if (document->root.members.empty()) return wishes;
+  if (const Node* power = document.root.find("power")) {
+    wishes.power = TRY(fleet::read_power(document, *power));
+    std::erase_if(document.root.members, [](const auto& one) { return one.key == "power"; });
+    if (document.root.members.empty()) return wishes;
   }
-  if (const Node* list = document->root.find("priorities")) {
-    auto read = fleet::read_priorities(*document, *list);
-    if (!read) return failed(read.error());
-    wishes.priorities = *std::move(read);
-    std::erase_if(document->root.members, [](const auto& one) { return one.key == "priorities"; });
+  if (const Node* list = document.root.find("priorities")) {
+    wishes.priorities = TRY(fleet::read_priorities(document, *list));
+    std::erase_if(document.root.members, [](const auto& one) { return one.key == "priorities"; });
   }
   // JSON is read by leaders much faster than YAML.
-  wishes.services = JsonWriter().value(document->root).take();
+  wishes.services = JsonWriter().value(document.root).take();
   const bool whole = !wishes.power && wishes.priorities.empty();
-  const std::string& asked = whole ? *text : *wishes.services;
+  const std::string& asked = whole ? text : *wishes.services;
   if (auto fine = control::wanted_services(asked); !fine)
     return bad_input(path, to_string(fine.error()));
-  if (auto fine = fleet::parse_fleet_services(path, asked); !fine) return failed(fine.error());
+  TRY(fleet::parse_fleet_services(path, asked));
   return wishes;
 }
 
@@ -167,14 +152,12 @@ void take_flags(fleet::Wanted& wanted, const FleetCommandFlags& flags) {
 }
 
 Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
-  const auto wishes = wishes_of(context, flags.file);
-  if (!wishes) return failed(wishes.error());
-  auto reached = reach(context, flags);
-  if (!reached) return failed(reached.error());
-  if (wishes->power) {
-    const auto done = change_power(*reached, [&](fleet::FleetPower& now) {
+  const auto wishes = TRY(wishes_of(context, flags.file));
+  auto reached = TRY(reach(context, flags));
+  if (wishes.power) {
+    const auto done = change_power(reached, [&](fleet::FleetPower& now) {
       std::vector<std::string> dead = std::move(now.failed);
-      now = *wishes->power;
+      now = *wishes.power;
       std::erase_if(dead, [&](const std::string& name) {
         return std::ranges::find(now.tree, name, &fleet::FleetPoint::name) == now.tree.end();
       });
@@ -182,17 +165,17 @@ Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
     });
     if (!done) return failed(done.error());
     say(context,
-        fmt::format("fleet {}: its leader divides the power now\n", reached->file.fleet.name));
-    if (!wishes->services) return Exit::done;
+        fmt::format("fleet {}: its leader divides the power now\n", reached.file.fleet.name));
+    if (!wishes.services) return Exit::done;
   }
-  const auto wanted = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
-    now.services = *wishes->services;
-    now.priorities = wishes->priorities;
+  const auto wanted = change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
+    now.services = *wishes.services;
+    now.priorities = wishes.priorities;
     take_flags(now, flags);
     return {};
   });
   if (!wanted) return failed(wanted.error());
-  say(context, fmt::format("fleet {}: {}\n", reached->file.fleet.name,
+  say(context, fmt::format("fleet {}: {}\n", reached.file.fleet.name,
                            wanted->approval == fleet::Approval::approve
                                ? "wanted; what it changes waits for `partita approve --fleet`"
                                : "wanted; its leader plans it now"));
@@ -201,49 +184,43 @@ Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
 
 // What a leader would decide now, with the profiles that are here.
 Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
-  auto reached = reach(context, flags);
-  if (!reached) return failed(reached.error());
-  fleet::Wanted wanted = reached->view.wanted.value_or(fleet::Wanted{});
+  auto reached = TRY(reach(context, flags));
+  fleet::Wanted wanted = reached.view.wanted.value_or(fleet::Wanted{});
   if (!flags.file.empty()) {
-    auto wishes = wishes_of(context, flags.file);
-    if (!wishes) return failed(wishes.error());
-    if (wishes->services) {
-      wanted.services = *std::move(wishes->services);
-      wanted.priorities = std::move(wishes->priorities);
+    auto wishes = TRY(wishes_of(context, flags.file));
+    if (wishes.services) {
+      wanted.services = *std::move(wishes.services);
+      wanted.priorities = std::move(wishes.priorities);
     }
   }
   take_flags(wanted, flags);
-  reached->view.wanted = wanted;
-  if (!flags.profiles.empty()) reached->file.profiles = flags.profiles;
-  const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
+  reached.view.wanted = wanted;
+  if (!flags.profiles.empty()) reached.file.profiles = flags.profiles;
+  const auto catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
   std::vector<std::string> models;
-  for (const auto& [name, node] : reached->view.nodes)
+  for (const auto& [name, node] : reached.view.nodes)
     for (const fleet::NodeGpu& gpu : node.gpus)
       if (std::ranges::count(models, gpu.model) == 0) models.push_back(gpu.model);
-  const auto world = agent_world(context, reached->file, *catalogue, models);
-  if (!world) return failed(world.error());
+  const auto world = TRY(agent_world(context, reached.file, catalogue, models));
   fleet::Leader leader(
-      {.profiles = world->profiles, .rule = world->rule, .max_processes = world->max_processes});
-  const auto decision = leader.decide(reached->view, "plan");
-  if (!decision) return failed(decision.error());
+      {.profiles = world.profiles, .rule = world.rule, .max_processes = world.max_processes});
+  const auto decision = TRY(leader.decide(reached.view, "plan"));
   const bool short_of = std::ranges::any_of(
-      decision->services, [](const fleet::ServiceOutlook& one) { return !one.why.empty(); });
+      decision.services, [](const fleet::ServiceOutlook& one) { return !one.why.empty(); });
   return finish(context, flags.output,
-                flags.output.format == "json" ? decision_json(*decision) : decision_text(*decision),
+                flags.output.json() ? decision_json(decision) : decision_text(decision),
                 short_of ? Exit::no : Exit::done);
 }
 
 Result<Exit> run_approve(Context& context, const FleetCommandFlags& flags) {
-  auto reached = reach(context, flags);
-  if (!reached) return failed(reached.error());
-  const auto& proposal = reached->view.proposal;
+  auto reached = TRY(reach(context, flags));
+  const auto& proposal = reached.view.proposal;
   if (!proposal) return failed({ErrorCode::infeasible, "no decision waits for a person", ""});
   if (!flags.word.empty() && flags.word != proposal->digest)
     return failed({ErrorCode::infeasible,
                    fmt::format("{} waits for a person, not {}", proposal->digest, flags.word), ""});
   const std::string digest = proposal->digest;
-  const auto done = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
+  const auto done = change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
     now.approved = digest;
     return {};
   });
@@ -265,15 +242,14 @@ Result<Exit> run_feed(Context& context, const FleetCommandFlags& flags, Reached&
 }
 
 Result<Exit> run_drain(Context& context, const FleetCommandFlags& flags) {
-  auto reached = reach(context, flags);
-  if (!reached) return failed(reached.error());
-  if (reached->view.power &&
-      std::ranges::find(reached->view.power->tree, flags.word, &fleet::FleetPoint::name) !=
-          reached->view.power->tree.end())
-    return run_feed(context, flags, *reached);
-  if (!reached->view.nodes.contains(flags.word) && !reached->view.parts.contains(flags.word))
+  auto reached = TRY(reach(context, flags));
+  if (reached.view.power &&
+      std::ranges::find(reached.view.power->tree, flags.word, &fleet::FleetPoint::name) !=
+          reached.view.power->tree.end())
+    return run_feed(context, flags, reached);
+  if (!reached.view.nodes.contains(flags.word) && !reached.view.parts.contains(flags.word))
     return bad_input("NODE", fmt::format("the fleet has no node '{}'", flags.word));
-  const auto done = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
+  const auto done = change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
     std::erase(now.drained, flags.word);
     if (!flags.back) now.drained.push_back(flags.word);
     return {};
@@ -287,10 +263,9 @@ Result<Exit> run_drain(Context& context, const FleetCommandFlags& flags) {
 }
 
 Result<Exit> run_explain(Context& context, const FleetCommandFlags& flags) {
-  auto reached = reach(context, flags);
-  if (!reached) return failed(reached.error());
+  auto reached = TRY(reach(context, flags));
   std::string text;
-  for (const auto& [name, part] : reached->view.parts) {
+  for (const auto& [name, part] : reached.view.parts) {
     const fleet::Rates rates = fleet::rates_of(part);
     if (!flags.word.empty() && flags.word != name && !rates.contains(flags.word)) continue;
     text += fmt::format("{}, revision {} by {}: {}\n", name, part.revision, part.by, part.cause);
@@ -308,11 +283,10 @@ Result<Exit> run_explain(Context& context, const FleetCommandFlags& flags) {
 }
 
 Result<Exit> run_history(Context& context, const FleetCommandFlags& flags) {
-  auto reached = reach(context, flags);
-  if (!reached) return failed(reached.error());
+  auto reached = TRY(reach(context, flags));
   std::string text;
-  for (const auto& [key, one] : reached->view.history)
-    text += flags.output.format == "json"
+  for (const auto& [key, one] : reached.view.history)
+    text += flags.output.json()
                 ? write(one) + "\n"
                 : fmt::format("{}  {}  {}{}\n", local_time(one.time_ms), one.by,
                               one.revision > 0 ? fmt::format("revision {}: ", one.revision) : "",

@@ -17,8 +17,7 @@ Result<control::AgentFleet> settled_fleet(control::AgentFleet fleet, const Fleet
     for (const auto& one : split(flags.endpoints, ',')) fleet.endpoints.emplace_back(one);
   }
   if (!flags.name.empty()) fleet.name = flags.name;
-  if (auto fine = fleet::parse_fleet_word("--fleet-name", fleet.name); !fine)
-    return failed(fine.error());
+  TRY(fleet::parse_fleet_word("--fleet-name", fleet.name));
   return fleet;
 }
 

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/append.h"
@@ -78,14 +77,13 @@ std::string list_json(const hw::Catalogue& catalogue) {
 }
 
 Result<Exit> run_gpus(Context& context, const GpusFlags& flags) {
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  const bool json = flags.output.format == "json";
+  const hw::Catalogue catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
+  const bool json = flags.output.json();
   std::string content;
   if (flags.name.empty()) {
-    content = json ? list_json(*catalogue) : list_text(*catalogue);
+    content = json ? list_json(catalogue) : list_text(catalogue);
   } else {
-    const Result<const hw::GpuModel*> gpu = catalogue->get(flags.name);
+    const Result<const hw::GpuModel*> gpu = catalogue.get(flags.name);
     if (!gpu) return bad_input("NAME", gpu.error().message);
     content = json ? hw::gpu_model_json(**gpu) : gpu_text(**gpu);
   }
@@ -95,8 +93,8 @@ Result<Exit> run_gpus(Context& context, const GpusFlags& flags) {
 }  // namespace
 
 Command add_gpus(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("gpus", "List the GPU models, or show one in detail");
-  auto flags = std::make_shared<GpusFlags>();
+  auto [command, flags] =
+      adding<GpusFlags>(app, "gpus", "List the GPU models, or show one in detail");
   command->add_option("NAME", flags->name, "A GPU model of the catalogue")->type_name("GPU");
   add_catalogue(*command, flags->catalogue);
   add_output(*command, flags->output, {"text", "json"});

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
@@ -39,9 +38,8 @@ Result<std::vector<int>> chosen_profiles(const hw::GpuModel& gpu, const std::str
   std::vector<int> profiles = hw::plain_profiles(gpu);
   if (with.empty()) return profiles;
   for (const std::string& word : split(with, ',')) {
-    const Result<std::vector<int>> extra = extra_profiles(gpu, word);
-    if (!extra) return failed(extra.error());
-    profiles.insert(profiles.end(), extra->begin(), extra->end());
+    const std::vector<int> extra = TRY(extra_profiles(gpu, word));
+    profiles.insert(profiles.end(), extra.begin(), extra.end());
   }
   std::sort(profiles.begin(), profiles.end());
   profiles.erase(std::unique(profiles.begin(), profiles.end()), profiles.end());
@@ -97,16 +95,14 @@ std::string layouts_json(const hw::GpuModel& gpu, const std::vector<int>& profil
 }
 
 Result<Exit> run_layouts(Context& context, const LayoutsFlags& flags) {
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  const Result<const hw::GpuModel*> gpu = catalogue->get(flags.name);
+  const hw::Catalogue catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
+  const Result<const hw::GpuModel*> gpu = catalogue.get(flags.name);
   if (!gpu) return bad_input("NAME", gpu.error().message);
-  const Result<std::vector<int>> profiles = chosen_profiles(**gpu, flags.with);
-  if (!profiles) return failed(profiles.error());
-  const std::vector<hw::Layout> layouts = hw::maximal_layouts(**gpu, *profiles);
+  const std::vector<int> profiles = TRY(chosen_profiles(**gpu, flags.with));
+  const std::vector<hw::Layout> layouts = hw::maximal_layouts(**gpu, profiles);
   std::string content;
-  if (flags.output.format == "json") {
-    content = layouts_json(**gpu, *profiles, layouts);
+  if (flags.output.json()) {
+    content = layouts_json(**gpu, profiles, layouts);
   } else {
     content = fmt::format("{}: {} maximal partitions\n", (*gpu)->name, layouts.size());
     for (const hw::Layout& layout : layouts) content += layout_text(**gpu, layout);
@@ -117,9 +113,8 @@ Result<Exit> run_layouts(Context& context, const LayoutsFlags& flags) {
 }  // namespace
 
 Command add_layouts(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "layouts", "List the layouts of a GPU model to which no further instance can be added");
-  auto flags = std::make_shared<LayoutsFlags>();
+  auto [command, flags] = adding<LayoutsFlags>(
+      app, "layouts", "List the layouts of a GPU model to which no further instance can be added");
   command->add_option("NAME", flags->name, "A GPU model of the catalogue")
       ->type_name("GPU")
       ->required();

@@ -146,7 +146,7 @@ Result<Exit> run_man(Context& context, const CommandDoc& root, const std::string
   if (folder.empty()) {
     return finish(context, {}, man_page(root));
   }
-  if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
+  TRY(context.files.make_directories(folder));
   for (const CommandDoc* command : flatten(root)) {
     const std::string page = command == &root ? man_page(root) : command_page(*command, root);
     const std::string path = fmt::format("{}/{}.1", folder, page_name(*command));

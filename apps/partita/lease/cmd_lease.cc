@@ -19,9 +19,8 @@ struct LeaseFlags {
 };
 
 Result<LeaseDesk> open_desk(Context& context, const LeaseFlags& flags) {
-  const Result<Seconds> patience = parse_duration("--wait", flags.patience);
-  if (!patience) return failed(patience.error());
-  return LeaseDesk::open(context, flags.device, *patience);
+  const Seconds patience = TRY(parse_duration("--wait", flags.patience));
+  return LeaseDesk::open(context, flags.device, patience);
 }
 
 Result<lease::Wanted> wanted_of(const LeaseFlags& flags) {
@@ -29,33 +28,28 @@ Result<lease::Wanted> wanted_of(const LeaseFlags& flags) {
   if (flags.gpu >= 0) wanted.gpu = flags.gpu;
   if (flags.start >= 0) wanted.start = flags.start;
   if (flags.ttl.empty()) return wanted;
-  const Result<Seconds> ttl = parse_duration("--ttl", flags.ttl);
-  if (!ttl) return failed(ttl.error());
-  wanted.ttl_s = ttl->value;
+  const Seconds ttl = TRY(parse_duration("--ttl", flags.ttl));
+  wanted.ttl_s = ttl.value;
   return wanted;
 }
 
 Result<Exit> run_lease(Context& context, const LeaseFlags& flags) {
-  const auto wanted = wanted_of(flags);
-  if (!wanted) return failed(wanted.error());
-  auto desk = open_desk(context, flags);
-  if (!desk) return failed(desk.error());
-  const auto answer = desk->take(*wanted);
+  const auto wanted = TRY(wanted_of(flags));
+  auto desk = TRY(open_desk(context, flags));
+  const auto answer = desk.take(wanted);
   if (!answer) return failed(by_flag(answer.error()));
   return show_lease(context, flags.output, *answer);
 }
 
 Result<Exit> remote_lease(Context& context, const LeaseFlags& flags, const api::Client& agent) {
-  const auto wanted = wanted_of(flags);
-  if (!wanted) return failed(wanted.error());
-  const auto answer = take_of_agent(agent, *wanted);
+  const auto wanted = TRY(wanted_of(flags));
+  const auto answer = take_of_agent(agent, wanted);
   return answer ? show_lease(context, flags.output, *answer) : failed(by_flag(answer.error()));
 }
 
 Result<Exit> run_return(Context& context, const LeaseFlags& flags) {
-  auto desk = open_desk(context, flags);
-  if (!desk) return failed(desk.error());
-  const auto answer = desk->give_back(flags.wanted.owner);
+  auto desk = TRY(open_desk(context, flags));
+  const auto answer = desk.give_back(flags.wanted.owner);
   if (!answer) return failed(by_flag(answer.error()));
   return show_returned(context, flags.output, flags.wanted.owner, *answer);
 }
@@ -67,19 +61,16 @@ Result<Exit> remote_return(Context& context, const LeaseFlags& flags, const api:
 }
 
 Result<Exit> run_leases(Context& context, const LeaseFlags& flags) {
-  auto desk = open_desk(context, flags);
-  if (!desk) return failed(desk.error());
-  const auto answer = flags.sweep ? desk->sweep() : desk->list();
+  auto desk = TRY(open_desk(context, flags));
+  const auto answer = flags.sweep ? desk.sweep() : desk.list();
   if (!answer) return failed(by_flag(answer.error()));
   return show_leases(context, flags.output, *answer);
 }
 
 Result<Exit> remote_leases(Context& context, const LeaseFlags& flags, const api::Client& agent) {
-  const auto text = agent.call("leases");
-  if (!text) return failed(text.error());
-  auto leases = lease::parse_leases_document("the server's answer", *text);
-  if (!leases) return failed(leases.error());
-  return show_leases(context, flags.output, {*std::move(leases), {}});
+  const auto text = TRY(agent.call("leases"));
+  auto leases = TRY(lease::parse_leases_document("the server's answer", text));
+  return show_leases(context, flags.output, {std::move(leases), {}});
 }
 
 // Here, and of an agent.
@@ -103,9 +94,8 @@ void add_patience(CLI::App& command, LeaseFlags& flags) {
 }  // namespace
 
 Command add_lease(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("lease", "Hold an instance: make one for OWNER, or say which it has");
-  auto flags = std::make_shared<LeaseFlags>();
+  auto [command, flags] =
+      adding<LeaseFlags>(app, "lease", "Hold an instance: make one for OWNER, or say which it has");
   flag(*command, "--profile", flags->wanted.profile);
   add_owner(*command, *flags);
   within(flag(*command, "--gpu-index", flags->gpu), 0, 1e6);
@@ -126,9 +116,8 @@ Command add_lease(CLI::App& app) {
 }
 
 Command add_return(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("return", "Give back what OWNER, and OWNER/2 ..., hold by `lease`");
-  auto flags = std::make_shared<LeaseFlags>();
+  auto [command, flags] =
+      adding<LeaseFlags>(app, "return", "Give back what OWNER, and OWNER/2 ..., hold by `lease`");
   add_owner(*command, *flags);
   add_patience(*command, *flags);
   add_device_flags(*command, flags->device);
@@ -138,8 +127,8 @@ Command add_return(CLI::App& app) {
 }
 
 Command add_leases(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("leases", "Show which instances are lent, and to whom");
-  auto flags = std::make_shared<LeaseFlags>();
+  auto [command, flags] =
+      adding<LeaseFlags>(app, "leases", "Show which instances are lent, and to whom");
   flag(*command, "--end-expired", flags->sweep);
   add_patience(*command, *flags);
   add_device_flags(*command, flags->device);

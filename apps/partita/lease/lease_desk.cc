@@ -38,18 +38,14 @@ Result<LeaseAnswer> refusal_of(const Error& error) {
 Result<LeaseAnswer> take_of_agent(const api::Client& agent, const lease::Wanted& wanted) {
   const auto text = agent.call("take_lease", {}, lease::wanted_json(wanted));
   if (!text) return refusal_of(text.error());
-  auto one = lease::parse_lease("the agent's answer", *text);
-  if (!one) return failed(one.error());
-  return LeaseAnswer{{{*std::move(one)}, {}}, {}};
+  auto one = TRY(lease::parse_lease("the agent's answer", *text));
+  return LeaseAnswer{{{std::move(one)}, {}}, {}};
 }
 
 Result<LeaseAnswer> give_back_to_agent(const api::Client& agent, const std::string& owner) {
-  const auto text = agent.call("return_lease", {}, {},
-                               "owner=" + api::percent_encoded(owner));
-  if (!text) return failed(text.error());
-  auto leases = lease::parse_leases_document("the agent's answer", *text);
-  if (!leases) return failed(leases.error());
-  return LeaseAnswer{*std::move(leases), {}};
+  const auto text = TRY(agent.call("return_lease", {}, {}, "owner=" + api::percent_encoded(owner)));
+  auto leases = TRY(lease::parse_leases_document("the agent's answer", text));
+  return LeaseAnswer{std::move(leases), {}};
 }
 
 std::string mig_minors(Context& context) {
@@ -60,12 +56,9 @@ std::string mig_minors(Context& context) {
 Result<LeaseDesk> LeaseDesk::open(Context& context, const DeviceFlags& device, Seconds patience) {
   if (device.driver == "amd")
     return failed({ErrorCode::not_supported, "AMD's GPUs have no instances to lend", "--driver"});
-  Result<OpenDriver> open = open_driver(context, device);
-  if (!open) return failed(open.error());
-  LeaseDesk desk(context, *std::move(open), patience);
-  Result<device::NodeState> node = device::read_node(*desk.open_.bare);
-  if (!node) return failed(node.error());
-  desk.node_ = *std::move(node);
+  OpenDriver open = TRY(open_driver(context, device));
+  LeaseDesk desk(context, std::move(open), patience);
+  desk.node_ = TRY(device::read_node(*desk.open_.bare));
   return desk;
 }
 
@@ -76,12 +69,10 @@ Result<LeaseAnswer> LeaseDesk::ask_node(const lease::Ask& ask) {
         {*open_.driver, context_.clock, context_.files, processes_}, log, ::getpid());
     if (!loans) return failed(loans.error());
   }
-  auto leases = lease::Leases::open(lease_doors(context_, open_, processes_),
-                                    lease_log(open_, node_));
-  if (!leases) return failed(leases.error());
-  const auto outcome = leases->ask(ask);
-  if (!outcome) return failed(outcome.error());
-  return answer_of(*outcome, mig_minors(context_));
+  auto leases =
+      TRY(lease::Leases::open(lease_doors(context_, open_, processes_), lease_log(open_, node_)));
+  const auto outcome = TRY(leases.ask(ask));
+  return answer_of(outcome, mig_minors(context_));
 }
 
 template <class Call>
@@ -115,10 +106,9 @@ Result<LeaseAnswer> LeaseDesk::in_time(const Here& here, const There& there) {
 }
 
 Result<LeaseAnswer> LeaseDesk::take(const lease::Wanted& wanted) {
-  const Result<lease::Ask> ask = lease::ask_of(wanted, processes_, wall_clock_ms());
-  if (!ask) return failed(ask.error());
+  const lease::Ask ask = TRY(lease::ask_of(wanted, processes_, wall_clock_ms()));
   Result<LeaseAnswer> answer =
-      in_time([&] { return ask_node(*ask); },
+      in_time([&] { return ask_node(ask); },
               [&](const api::Client& agent) { return take_of_agent(agent, wanted); });
   const bool untold = answer && answer->refused && answer->refused->reason.constraint == "room" &&
                       answer->refused->free.empty();
@@ -160,10 +150,9 @@ Result<std::vector<lease::Lease>> LeaseDesk::list(const device::NodeState& node)
 }
 
 Result<LeaseAnswer> LeaseDesk::list() {
-  const auto leases = lease::read_leases(lease_doors(context_, open_, processes_),
-                                         lease_log(open_, node_));
-  if (!leases) return failed(leases.error());
-  return answer_of({*leases, {}, {}}, mig_minors(context_));
+  const auto leases =
+      TRY(lease::read_leases(lease_doors(context_, open_, processes_), lease_log(open_, node_)));
+  return answer_of({leases, {}, {}}, mig_minors(context_));
 }
 
 }  // namespace partita::cli

@@ -19,11 +19,11 @@ Error by_flag(Error error) {
 Result<Exit> show_lease(Context& context, const Output& output, const LeaseAnswer& answer) {
   if (const auto& no = answer.refused) {
     refusal(context, fmt::format("{}: {}", no->reason.subject, no->reason.detail));
-    if (output.format != "json") return Exit::no;
+    if (!output.json()) return Exit::no;
     return finish(context, {}, lease::refusal_json(*no), Exit::no);
   }
   const lease::LeaseDocument& one = answer.leases.leases.front();
-  const std::string text = output.format == "json"  ? lease::lease_json(one)
+  const std::string text = output.json()            ? lease::lease_json(one)
                            : output.format == "env" ? lease::lease_shell(one)
                                                     : lease::lease_text(one);
   return finish(context, output, text);
@@ -31,7 +31,7 @@ Result<Exit> show_lease(Context& context, const Output& output, const LeaseAnswe
 
 Result<Exit> show_returned(Context& context, const Output& output, const std::string& owner,
                            const LeaseAnswer& answer) {
-  if (output.format == "json") return show_leases(context, output, answer);
+  if (output.json()) return show_leases(context, output, answer);
   std::string text;
   for (const std::string& one : answer.leases.returned)
     text += fmt::format("returned what {} held\n", one);
@@ -40,9 +40,8 @@ Result<Exit> show_returned(Context& context, const Output& output, const std::st
 }
 
 Result<Exit> show_leases(Context& context, const Output& output, const LeaseAnswer& answer) {
-  const std::string text = output.format == "json"
-                               ? lease::leases_json(answer.leases)
-                               : lease::leases_text(answer.leases, wall_clock_ms());
+  const std::string text = output.json() ? lease::leases_json(answer.leases)
+                                         : lease::leases_text(answer.leases, wall_clock_ms());
   return finish(context, output, text);
 }
 

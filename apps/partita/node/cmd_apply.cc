@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "act/apply.h"
 #include "act/change_forms.h"
@@ -48,12 +47,10 @@ struct OpenNode {
 
 Result<OpenNode> open_node(Context& context, const DeviceFlags& flags,
                            const std::string& state_dir) {
-  Result<OpenDriver> open = open_driver(context, flags);
-  if (!open) return failed(open.error());
-  Result<device::NodeState> state = device::read_node(*open->driver);
-  if (!state) return failed(state.error());
-  std::string directory = state_directory(state_dir, *state);
-  return OpenNode{std::move(*open), std::move(directory), *std::move(state)};
+  OpenDriver open = TRY(open_driver(context, flags));
+  device::NodeState state = TRY(device::read_node(*open.driver));
+  std::string directory = state_directory(state_dir, state);
+  return OpenNode{std::move(open), std::move(directory), std::move(state)};
 }
 
 // A plan that the judge lets pass, by the services and profiles where they are named.
@@ -75,19 +72,17 @@ Result<actuate::Wanted> judged(Context& context, const ApplyFlags& flags, plan::
   inputs.services = flags.services;
   inputs.profiles = flags.profiles;
   inputs.catalogue = flags.device.catalogue;
-  const auto full = decide::judge_plan(context.files, flags.plan, std::move(plan), inputs);
-  if (!full) return failed(full.error());
-  return passed(full->verdict);
+  const auto full = TRY(decide::judge_plan(context.files, flags.plan, std::move(plan), inputs));
+  return passed(full.verdict);
 }
 
 // A serving plan, or the state of a node to be restored.
 Result<actuate::Wanted> load_wanted(Context& context, const ApplyFlags& flags,
                                     const hw::Catalogue& catalogue) {
-  auto layout = decide::load_layout(context.files, "PLAN", flags.plan, catalogue);
-  if (!layout) return failed(layout.error());
-  if (auto* plan = std::get_if<plan::ServingPlan>(&*layout))
+  auto layout = TRY(decide::load_layout(context.files, "PLAN", flags.plan, catalogue));
+  if (auto* plan = std::get_if<plan::ServingPlan>(&layout))
     return judged(context, flags, std::move(*plan), catalogue);
-  actuate::Wanted wanted = actuate::wanted_of(std::get<device::StateDocument>(*layout));
+  actuate::Wanted wanted = actuate::wanted_of(std::get<device::StateDocument>(layout));
   if (const auto legal = actuate::check_wanted(wanted, catalogue); !legal) {
     return bad_input(flags.plan, to_string(legal.error()));
   }
@@ -130,8 +125,8 @@ void tell(Context& context, const actuate::ApplyEvent& event) {
 
 Result<Exit> show(Context& context, const ApplyFlags& flags, const OpenNode& node,
                   const actuate::Change& change) {
-  const std::string content = flags.output.format == "json" ? actuate::change_json(change)
-                              : flags.output.format == "svg"
+  const std::string content = flags.output.json() ? actuate::change_json(change)
+                              : flags.output.svg()
                                   ? actuate::change_svg(change, node.state, *node.open.catalogue)
                               : flags.dry_run ? actuate::change_text(change, flags.explain)
                                               : actuate::change_summary(change);
@@ -169,8 +164,7 @@ bool something_to_do(const actuate::Doors& doors, const actuate::Wanted& wanted,
 // The one way from a command to a change of the node.
 Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node,
                        const actuate::Wanted& wanted) {
-  Result<HookSettings> hooks = read_hooks(context, flags.hooks);
-  if (!hooks) return failed(hooks.error());
+  HookSettings hooks = TRY(read_hooks(context, flags.hooks));
   StopRequest stop;
   actuate::Doors doors = node.doors(context);
   doors.interrupted = [&stop] { return stop.within(0); };
@@ -188,12 +182,12 @@ Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node
     });
     return report ? Result<void>{} : Result<void>(failed(report.error()));
   };
-  if (!hooks->none() && something_to_do(doors, wanted, flags)) {
+  if (!hooks.none() && something_to_do(doors, wanted, flags)) {
     chronicle.number();  // hooks are told it
   } else {
-    *hooks = {};
+    hooks = {};
   }
-  if (auto done = within_hooks(context, node, chronicle, *hooks, work); !done)
+  if (auto done = within_hooks(context, node, chronicle, hooks, work); !done)
     report = failed(done.error());
   std::vector<history::Event::Attachment> after;
   if (const auto state = device::read_node(*node.open.driver); state)
@@ -226,26 +220,21 @@ Result<Exit> run_apply(Context& context, ApplyFlags flags) {
   }
   if (flags.again && (flags.rollback || !flags.plan.empty()))
     return bad_input("--again", "is what was applied last: no PLAN, no --rollback");
-  Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
-  if (!node) return failed(node.error());
+  OpenNode node = TRY(open_node(context, flags.device, flags.state_dir));
   FileLock lock;
   if (!flags.dry_run) {
-    Result<FileLock> taken = lock_node(context, node->open, node->state);
-    if (!taken) return failed(taken.error());
-    lock = *std::move(taken);
+    lock = TRY(lock_node(context, node.open, node.state));
   }
-  const actuate::Doors doors = node->doors(context);
-  if (flags.again) flags.rollback = load_unfinished(context, node->state_dir).has_value();
-  const Result<actuate::Wanted> wanted = named_target(context, flags, doors);
-  if (!wanted) return failed(wanted.error());
+  const actuate::Doors doors = node.doors(context);
+  if (flags.again) flags.rollback = load_unfinished(context, node.state_dir).has_value();
+  const actuate::Wanted wanted = TRY(named_target(context, flags, doors));
   if (flags.rollback) complain(context, "back to " + actuate::rollback_name(doors).value_or("?"));
   if (flags.dry_run) {
-    const auto change = actuate::preview(doors, *wanted, options_of(flags));
-    if (!change) return failed(change.error());
-    return show(context, flags, *node, *change);
+    const auto change = TRY(actuate::preview(doors, wanted, options_of(flags)));
+    return show(context, flags, node, change);
   }
-  Result<Exit> exit = carry_out(context, flags, *node, *wanted);
-  const auto unfinished = load_unfinished(context, node->state_dir);
+  Result<Exit> exit = carry_out(context, flags, node, wanted);
+  const auto unfinished = load_unfinished(context, node.state_dir);
   const bool said = !exit && exit.error().message.starts_with("interrupted");
   if (!exit && unfinished && !said) {
     complain(context,
@@ -285,23 +274,19 @@ Result<std::vector<std::string>> devices_of(const std::vector<std::string>& word
 }
 
 Result<Exit> run_drain(Context& context, const DrainFlags& flags) {
-  Result<OpenNode> node = open_node(context, flags.device, flags.state_dir);
-  if (!node) return failed(node.error());
-  const Result<FileLock> lock = lock_node(context, node->open, node->state);
-  if (!lock) return failed(lock.error());
-  const auto devices = devices_of(flags.devices, node->state);
-  if (!devices) return failed(devices.error());
-  const Result<HookSettings> hooks = read_hooks(context, flags.hooks);
-  if (!hooks) return failed(hooks.error());
+  OpenNode node = TRY(open_node(context, flags.device, flags.state_dir));
+  const FileLock lock = TRY(lock_node(context, node.open, node.state));
+  const auto devices = TRY(devices_of(flags.devices, node.state));
+  const HookSettings hooks = TRY(read_hooks(context, flags.hooks));
   StopRequest stop;
-  actuate::Doors doors = node->doors(context);
+  actuate::Doors doors = node.doors(context);
   doors.interrupted = [&stop] { return stop.within(0); };
-  Chronicle chronicle(context, node->state_dir, "partita drain", flags.why);
-  const auto drained = within_hooks(context, *node, chronicle, *hooks, [&] {
-    return actuate::drain(doors, *devices, {flags.timeout},
+  Chronicle chronicle(context, node.state_dir, "partita drain", flags.why);
+  const auto drained = within_hooks(context, node, chronicle, hooks, [&] {
+    return actuate::drain(doors, devices, {flags.timeout},
                           [&](const auto& event) { tell(context, event); });
   });
-  chronicle.keep_drain(*devices, drained);
+  chronicle.keep_drain(devices, drained);
   if (!drained) return failed(drained.error());
   complain(context, "nothing runs there");
   return Exit::done;
@@ -310,10 +295,9 @@ Result<Exit> run_drain(Context& context, const DrainFlags& flags) {
 }  // namespace
 
 Command add_apply(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "apply",
+  auto [command, flags] = adding<ApplyFlags>(
+      app, "apply",
       "Change this node to match a plan, touching only what differs; safe to kill and restart");
-  auto flags = std::make_shared<ApplyFlags>();
   command->add_option("PLAN", flags->plan, "A plan, or a saved state of this node")
       ->type_name("PLAN");
   flag(*command, "--rollback", flags->rollback);
@@ -343,9 +327,8 @@ Command add_apply(CLI::App& app) {
 }
 
 Command add_drain(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "drain", "Take the segments off MIG devices and wait until no process holds them");
-  auto flags = std::make_shared<DrainFlags>();
+  auto [command, flags] = adding<DrainFlags>(
+      app, "drain", "Take the segments off MIG devices and wait until no process holds them");
   command->add_option("DEVICE", flags->devices, "UUIDs of MIG devices or GPUs, or indices of GPUs")
       ->required();
   add_device_flags(*command, flags->device);

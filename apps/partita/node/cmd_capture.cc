@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <memory>
 
 #include "commands.h"
 #include "device/adaptors.h"
+#include "flags.h"
 #include "node/devices.h"
 
 namespace partita::cli {
@@ -17,13 +17,11 @@ struct CaptureFlags {
 
 // Refusals about one GPU are part of the recording; they are said, and the others still recorded.
 Result<Exit> run_capture(Context& context, const CaptureFlags& flags) {
-  const Result<OpenDriver> opened = open_driver(context, flags.device);
-  if (!opened) return failed(opened.error());
-  device::LimitedDriver reading(*opened->driver, {.read_only = true, .gpus = {}});
+  const OpenDriver opened = TRY(open_driver(context, flags.device));
+  device::LimitedDriver reading(*opened.driver, {.read_only = true, .gpus = {}});
   device::RecordingDriver recording(reading);
-  const Result<device::DriverInfo> info = recording.info();
-  if (!info) return failed(info.error());
-  for (int gpu = 0; gpu < info->gpus; ++gpu) {
+  const device::DriverInfo info = TRY(recording.info());
+  for (int gpu = 0; gpu < info.gpus; ++gpu) {
     if (const auto state = recording.read(gpu); !state) complain(context, to_string(state.error()));
     if (const auto profiles = recording.profiles(gpu); !profiles)
       complain(context, to_string(profiles.error()));
@@ -34,9 +32,9 @@ Result<Exit> run_capture(Context& context, const CaptureFlags& flags) {
 }  // namespace
 
 Command add_capture(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "capture", "Record what the driver reports about the GPUs, for bug reports; changes nothing");
-  auto flags = std::make_shared<CaptureFlags>();
+  auto [command, flags] = adding<CaptureFlags>(
+      app, "capture",
+      "Record what the driver reports about the GPUs, for bug reports; changes nothing");
   add_device_flags(*command, flags->device);
   add_output(*command, flags->output, {"json"});
   command->footer("partita capture -o node.json\npartita show node.json");

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -59,38 +58,31 @@ Result<void> check_pods(const std::string& path, const plan::ServingPlan& plan) 
 Result<interop::Geometry> load_geometry(Context& context, const ExportFlags& flags,
                                         const hw::Catalogue& catalogue) {
   const std::string& path = flags.file;
-  const auto layout = decide::load_layout(context.files, "PLAN", path, catalogue);
-  if (!layout) return failed(layout.error());
-  if (const auto* state = std::get_if<device::StateDocument>(&*layout))
+  const auto layout = TRY(decide::load_layout(context.files, "PLAN", path, catalogue));
+  if (const auto* state = std::get_if<device::StateDocument>(&layout))
     return interop::from_state(path, *state, catalogue);
-  const auto& plan = std::get<plan::ServingPlan>(*layout);
-  if (flags.to == "kubernetes")
-    if (auto fine = check_pods(path, plan); !fine) return failed(fine.error());
+  const auto& plan = std::get<plan::ServingPlan>(layout);
+  if (flags.to == "kubernetes") TRY(check_pods(path, plan));
   return interop::from_plan(path, plan, catalogue);
 }
 
 Result<interop::Geometry> load_node(Context& context, const std::string& path,
                                     const hw::Catalogue& catalogue) {
-  const auto document = read_document(context.files, "--node", path);
-  if (!document) return failed(document.error());
-  const Node* kind = document->root.find("kind");
+  const auto document = TRY(read_document(context.files, "--node", path));
+  const Node* kind = document.root.find("kind");
   if (!kind || kind->text != "NodeState")
-    return bad_input(document->at(kind ? *kind : document->root), "'kind' must be NodeState");
-  const auto state = device::read_state(*document, catalogue);
-  if (!state) return failed(state.error());
-  return interop::from_state(path, *state, catalogue);
+    return bad_input(document.at(kind ? *kind : document.root), "'kind' must be NodeState");
+  const auto state = TRY(device::read_state(document, catalogue));
+  return interop::from_state(path, state, catalogue);
 }
 
 Result<Source> load(Context& context, const ExportFlags& flags, const hw::Catalogue& catalogue) {
-  Result<interop::Geometry> geometry = load_geometry(context, flags, catalogue);
-  if (!geometry) return failed(geometry.error());
-  Source source{*std::move(geometry), std::nullopt};
+  interop::Geometry geometry = TRY(load_geometry(context, flags, catalogue));
+  Source source{std::move(geometry), std::nullopt};
   if (flags.node.empty()) return source;
-  Result<interop::Geometry> node = load_node(context, flags.node, catalogue);
-  if (!node) return failed(node.error());
-  Result<interop::Geometry> placed = interop::on_node(flags.file, source.geometry, *node);
-  if (!placed) return failed(placed.error());
-  return Source{*std::move(placed), *std::move(node)};
+  interop::Geometry node = TRY(load_node(context, flags.node, catalogue));
+  interop::Geometry placed = TRY(interop::on_node(flags.file, source.geometry, node));
+  return Source{std::move(placed), std::move(node)};
 }
 
 // A refusal of a form is about the input file unless it names a flag.
@@ -111,9 +103,8 @@ Result<std::string> checkpoint(const ExportFlags& flags, const Source& source) {
 Result<std::string> sharing(const ExportFlags& flags, const Source& source) {
   const auto method =
       flags.sharing == "mps" ? interop::SharingMethod::mps : interop::SharingMethod::time_slicing;
-  const Result<interop::PluginConfig> config = interop::plugin_config(source.geometry, method);
-  if (!config) return failed(config.error());
-  return interop::plugin_yaml(*config);
+  const interop::PluginConfig config = TRY(interop::plugin_config(source.geometry, method));
+  return interop::plugin_yaml(config);
 }
 
 Result<std::string> slurm(Context& context, const ExportFlags& flags, const Source& source) {
@@ -125,12 +116,8 @@ Result<std::string> slurm(Context& context, const ExportFlags& flags, const Sour
   interop::SlurmOptions options = flags.slurm;
   options.part = kParts.at(flags.part);
   if (!flags.minors.empty()) {
-    const Result<std::string> text =
-        read_input(context.files, "--mig-minors", flags.minors);
-    if (!text) return failed(text.error());
-    Result<interop::MigMinors> minors = interop::parse_mig_minors(flags.minors, *text);
-    if (!minors) return failed(minors.error());
-    options.minors = *std::move(minors);
+    const std::string text = TRY(read_input(context.files, "--mig-minors", flags.minors));
+    options.minors = TRY(interop::parse_mig_minors(flags.minors, text));
   }
   return interop::slurm_lines(source.geometry, options);
 }
@@ -173,17 +160,14 @@ Result<Exit> run_export(Context& context, const ExportFlags& flags) {
     return run_balance(context, balance);
   }
   if (flags.file.empty()) return bad_input("PLAN", "is required");
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
+  const hw::Catalogue catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
   const auto text = [&]() -> Result<std::string> {
-    const Result<Source> source = load(context, flags, *catalogue);
-    if (!source) return failed(source.error());
-    return about(flags.file, form(context, flags, *source));
+    const Source source = TRY(load(context, flags, catalogue));
+    return about(flags.file, form(context, flags, source));
   };
   if (flags.balance.watch || flags.keep.once) return keep(context, flags, text);
-  const Result<std::string> content = text();
-  if (!content) return failed(content.error());
-  return finish(context, flags.output, *content);
+  const auto content = TRY(text());
+  return finish(context, flags.output, content);
 }
 
 void add_particular(CLI::App& command, ExportFlags& flags) {
@@ -231,9 +215,8 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
 }  // namespace
 
 Command add_export(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "export", "Write a plan or the state of a node in the form of another tool");
-  auto flags = std::make_shared<ExportFlags>();
+  auto [command, flags] = adding<ExportFlags>(
+      app, "export", "Write a plan or the state of a node in the form of another tool");
   command
       ->add_option("PLAN", flags->file,
                    "A plan, or the state of a node (partita status) or a fleet (fleet status)")

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <memory>
 #include <variant>
 
 #include "commands.h"
@@ -28,7 +27,7 @@ struct ImportFlags {
 Result<std::string> layout_form(const Context& context, const ImportFlags& flags,
                                 const interop::Geometry& geometry, const hw::Catalogue& catalogue) {
   const device::StateDocument document = interop::to_state(geometry);
-  if (flags.output.format == "json") return device::state_json(document.state, document.occupants);
+  if (flags.output.json()) return device::state_json(document.state, document.occupants);
   const bool colour = context.colour && flags.output.file.empty();
   return device::state_text(document.state, document.occupants, catalogue,
                             {.colour = colour, .width = context.width});
@@ -43,55 +42,46 @@ void say_all(Context& context, const ImportFlags& flags, const std::vector<std::
 
 Result<std::string> past_tasks(Context& context, const ImportFlags& flags,
                                const hw::Catalogue& catalogue, const std::string& text) {
-  if (flags.output.format == "json")
-    return bad_input("--format", "tasks of sacct are written as CSV");
+  if (flags.output.json()) return bad_input("--format", "tasks of sacct are written as CSV");
   if (flags.source.gpu.empty())
     return bad_input("--gpu", "which GPUs did the jobs run on? Their sizes are the CSV's columns");
   const auto model = catalogue.get(flags.source.gpu);
   if (!model) return bad_input("--gpu", model.error().message);
-  const auto past = slurm::parse_sacct(flags.source.file, text);
-  if (!past) return failed(past.error());
+  const auto past = TRY(slurm::parse_sacct(flags.source.file, text));
   std::optional<double> memory;
   if (flags.gpu_memory_gib > 0) memory = flags.gpu_memory_gib;
-  const auto tasks = slurm::tasks_of(*past, **model, memory);
-  if (!tasks) return failed(tasks.error());
-  say_all(context, flags, tasks->said);
-  if (tasks->problem.tasks.empty())
+  const auto tasks = TRY(slurm::tasks_of(past, **model, memory));
+  say_all(context, flags, tasks.said);
+  if (tasks.problem.tasks.empty())
     return bad_input(flags.source.file, "none of its jobs makes a task");
-  return forms::tasks_csv(tasks->problem);
+  return forms::tasks_csv(tasks.problem);
 }
 
 Result<std::string> submission(Context& context, const ImportFlags& flags,
                                const std::string& text) {
   const std::string path = std::filesystem::absolute(flags.source.file).lexically_normal().string();
-  auto script = slurm::parse_job_script(flags.source.file, text, path);
-  if (!script) return failed(script.error());
-  if (flags.gpu_memory_gib > 0) script->spec.memory_gib = flags.gpu_memory_gib;
-  say_all(context, flags, script->said);
-  return queue::submission_json(script->spec);
+  auto script = TRY(slurm::parse_job_script(flags.source.file, text, path));
+  if (flags.gpu_memory_gib > 0) script.spec.memory_gib = flags.gpu_memory_gib;
+  say_all(context, flags, script.said);
+  return queue::submission_json(script.spec);
 }
 
 Result<Exit> run_import(Context& context, const ImportFlags& flags) {
-  const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
+  const auto catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
   if (flags.source.from == "sacct" || flags.source.from == "sbatch") {
-    const auto text = read_input(context.files, "FILE", flags.source.file);
-    if (!text) return failed(text.error());
-    const auto made = flags.source.from == "sacct" ? past_tasks(context, flags, *catalogue, *text)
-                                                   : submission(context, flags, *text);
-    if (!made) return failed(made.error());
+    const auto text = TRY(read_input(context.files, "FILE", flags.source.file));
+    const auto made = TRY(flags.source.from == "sacct" ? past_tasks(context, flags, catalogue, text)
+                                                       : submission(context, flags, text));
     Output output = flags.output;
     if (flags.source.from == "sbatch") output.format = "json";  // there is no other form of it
-    return finish(context, output, *made);
+    return finish(context, output, made);
   }
-  const auto read = decide::read_foreign(context.files, flags.source, *catalogue);
-  if (!read) return failed(read.error());
+  const auto read = TRY(decide::read_foreign(context.files, flags.source, catalogue));
   Result<std::string> content;
-  if (const auto* config = std::get_if<interop::PluginConfig>(&*read)) {
-    content = flags.output.format == "json" ? interop::plugin_json(*config)
-                                            : interop::plugin_text(*config);
+  if (const auto* config = std::get_if<interop::PluginConfig>(&read)) {
+    content = flags.output.json() ? interop::plugin_json(*config) : interop::plugin_text(*config);
   } else {
-    content = layout_form(context, flags, std::get<interop::Geometry>(*read), *catalogue);
+    content = layout_form(context, flags, std::get<interop::Geometry>(read), catalogue);
   }
   if (!content) return failed(content.error());
   return finish(context, flags.output, *content);
@@ -100,11 +90,11 @@ Result<Exit> run_import(Context& context, const ImportFlags& flags) {
 }  // namespace
 
 Command add_import(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("import",
-                                         "Read a configuration of another tool and print it, or "
-                                         "write a layout for apply; Slurm's jobs "
-                                         "as tasks, a job script as a submission to the queue");
-  auto flags = std::make_shared<ImportFlags>();
+  auto [command, flags] =
+      adding<ImportFlags>(app, "import",
+                          "Read a configuration of another tool and print it, or "
+                          "write a layout for apply; Slurm's jobs "
+                          "as tasks, a job script as a submission to the queue");
   command
       ->add_option(
           "FILE", flags->source.file,

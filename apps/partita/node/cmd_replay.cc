@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
@@ -91,17 +90,14 @@ Result<std::string> draft(const device::NodeState& state, const std::vector<Boar
 
 Result<std::string> content_of(Context& context, const ReplayFlags& flags,
                                const hw::Catalogue& catalogue) {
-  const Result<std::string> text = read_input(context.files, "FILE", flags.file);
-  if (!text) return failed(text.error());
-  const auto recorded = device::replay(flags.file, *text);
-  if (!recorded) return failed(recorded.error());
-  Result<device::NodeState> state = device::read_node(**recorded);
-  if (!state) return failed(state.error());
-  const std::vector<Board> boards = compare(**recorded, *state, catalogue);
-  if (flags.draft >= 0) return draft(*state, boards, flags.draft);
-  if (flags.output.format == "json") return replay_json(*state, boards);
+  const std::string text = TRY(read_input(context.files, "FILE", flags.file));
+  const auto recorded = TRY(device::replay(flags.file, text));
+  device::NodeState state = TRY(device::read_node(*recorded));
+  const std::vector<Board> boards = compare(*recorded, state, catalogue);
+  if (flags.draft >= 0) return draft(state, boards, flags.draft);
+  if (flags.output.json()) return replay_json(state, boards);
   std::string shown = device::state_text(
-      *state, {}, catalogue,
+      state, {}, catalogue,
       {.colour = context.colour && flags.output.file.empty(), .width = context.width});
   shown += "\n";
   for (const Board& board : boards) shown += board_text(board);
@@ -109,20 +105,17 @@ Result<std::string> content_of(Context& context, const ReplayFlags& flags,
 }
 
 Result<Exit> run_replay(Context& context, const ReplayFlags& flags) {
-  const Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  const Result<std::string> content = content_of(context, flags, *catalogue);
-  if (!content) return failed(content.error());
-  return finish(context, flags.output, *content);
+  const hw::Catalogue catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
+  const std::string content = TRY(content_of(context, flags, catalogue));
+  return finish(context, flags.output, content);
 }
 
 }  // namespace
 
 Command add_replay(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "replay",
+  auto [command, flags] = adding<ReplayFlags>(
+      app, "replay",
       "Show a node recorded by `partita capture`, and where it differs from the catalogue");
-  auto flags = std::make_shared<ReplayFlags>();
   command->add_option("FILE", flags->file, "The recording")->type_name("FILE")->required();
   within(flag(*command, "--draft", flags->draft), 0, static_cast<double>(device::kMaxNodeGpus));
   add_catalogue(*command, flags->catalogue);

@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -32,22 +31,21 @@ struct Seen {
 };
 
 Result<Seen> look(Context& context, const StatusFlags& flags, const OpenDriver& opened) {
-  Result<device::NodeState> state = device::read_node(*opened.driver);
-  if (!state) return failed(state.error());
-  const std::string directory = state_directory(flags.state_directory, *state);
+  device::NodeState state = TRY(device::read_node(*opened.driver));
+  const std::string directory = state_directory(flags.state_directory, state);
   device::Occupants occupants = load_occupants(context, directory);
-  return Seen{*std::move(state), std::move(occupants), load_unfinished(context, directory),
+  return Seen{std::move(state), std::move(occupants), load_unfinished(context, directory),
               local_verdicts(context, directory)};
 }
 
 std::string content_of(const Context& context, const StatusFlags& flags, const Seen& seen,
                        const hw::Catalogue& catalogue) {
-  if (flags.output.format == "json")
+  if (flags.output.json())
     return device::state_json(seen.state, seen.occupants, seen.unfinished, [&](Form& f) {
       auto verdicts = seen.verdicts;
       control::describe_verdicts(f, verdicts);
     });
-  if (flags.output.format == "svg") return actuate::node_svg(seen.state, seen.occupants, catalogue);
+  if (flags.output.svg()) return actuate::node_svg(seen.state, seen.occupants, catalogue);
   return device::state_text(seen.state, seen.occupants, catalogue,
                             {.colour = context.colour && flags.output.file.empty(),
                              .width = context.width,
@@ -58,17 +56,15 @@ std::string content_of(const Context& context, const StatusFlags& flags, const S
 // Again and again: on a terminal a picture in place, else one after another; a file always has the
 // last.
 Result<Exit> watch(Context& context, const StatusFlags& flags, const OpenDriver& opened) {
-  const auto interval = parse_duration("--interval", flags.interval);
-  if (!interval) return failed(interval.error());
+  const auto interval = TRY(parse_duration("--interval", flags.interval));
   StopRequest stop;
   std::optional<Screen> screen;
   if (flags.output.file.empty() && flags.output.format == "text" && is_terminal(context))
     screen.emplace(context.out);
   for (int taken = 0; flags.count == 0 || taken < flags.count; ++taken) {
-    if (taken > 0 && stop.within(static_cast<std::int64_t>(interval->value * 1e9))) break;
-    const Result<Seen> seen = look(context, flags, opened);
-    if (!seen) return failed(seen.error());
-    const std::string content = content_of(context, flags, *seen, *opened.catalogue);
+    if (taken > 0 && stop.within(static_cast<std::int64_t>(interval.value * 1e9))) break;
+    const Seen seen = TRY(look(context, flags, opened));
+    const std::string content = content_of(context, flags, seen, *opened.catalogue);
     if (screen) {
       screen->draw(first_lines(content, screen->height()));
     } else if (auto written = deliver(context, flags.output, content); !written) {
@@ -79,21 +75,17 @@ Result<Exit> watch(Context& context, const StatusFlags& flags, const OpenDriver&
 }
 
 Result<Exit> run_status(Context& context, const StatusFlags& flags) {
-  const Result<OpenDriver> opened = open_driver(context, flags.device);
-  if (!opened) return failed(opened.error());
-  if (flags.watch) return watch(context, flags, *opened);
-  const Result<Seen> seen = look(context, flags, *opened);
-  if (!seen) return failed(seen.error());
-  const std::string content = content_of(context, flags, *seen, *opened->catalogue);
-  return finish(context, flags.output, content);
+  const OpenDriver opened = TRY(open_driver(context, flags.device));
+  if (flags.watch) return watch(context, flags, opened);
+  const Seen seen = TRY(look(context, flags, opened));
+  return finish(context, flags.output, content_of(context, flags, seen, *opened.catalogue));
 }
 
 }  // namespace
 
 Command add_status(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "status", "Show this node's GPUs: instances, what runs on them, what is wrong");
-  auto flags = std::make_shared<StatusFlags>();
+  auto [command, flags] = adding<StatusFlags>(
+      app, "status", "Show this node's GPUs: instances, what runs on them, what is wrong");
   add_device_flags(*command, flags->device);
   add_state_dir(*command, flags->state_directory);
   flag(*command, "--watch", flags->watch);

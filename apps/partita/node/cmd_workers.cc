@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <set>
 #include <tuple>
 
@@ -17,7 +16,6 @@
 #include "flags.h"
 #include "node/chronicle.h"
 #include "node/devices.h"
-#include "node/log_rotation.h"
 #include "node/mps_workers.h"
 #include "node/state_dir.h"
 #include "places.h"
@@ -27,6 +25,33 @@ namespace partita::cli {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
+
+// Emptied in place, not renamed: the program keeps its file open.
+std::error_code rotate(const std::filesystem::path& log) {
+  std::error_code code;
+  std::filesystem::copy_file(log, log.string() + ".1",
+                             std::filesystem::copy_options::overwrite_existing, code);
+  if (!code) std::filesystem::resize_file(log, 0, code);
+  return code;
+}
+
+// Every NAME.log in `directory` with more than `limit` bytes becomes NAME.log.1, replacing an older
+// one, and is emptied; lines written in between may be lost. The first that cannot be is the Error;
+// the others are still done.
+Result<void> rotate_logs(const std::string& directory, std::uintmax_t limit) {
+  Result<void> result;
+  std::error_code code;
+  for (std::filesystem::directory_iterator it(directory, code), end; !code && it != end;
+       it.increment(code)) {
+    std::error_code vanished;
+    if (it->path().extension() != ".log" || it->file_size(vanished) <= limit || vanished) continue;
+    const std::error_code failure = rotate(it->path());
+    if (failure && result)
+      result = environment_error(it->path().string(), "cannot rotate: " + failure.message());
+  }
+  if (code && result) return environment_error(directory, "cannot list: " + code.message());
+  return result;
+}
 
 struct WorkersFlags {
   std::string command, assignment, state_directory, log_directory, grace = "10s";
@@ -50,10 +75,9 @@ Result<Paths> paths_of(Context& context, const WorkersFlags& flags) {
   if (assignment == "-")
     return bad_input("--assignment", "is read again and again; standard input cannot be");
   if (assignment.empty()) {
-    const Result<std::string> directory =
-        found_state_directory(context, flags.device, flags.state_directory);
-    if (!directory) return failed(directory.error());
-    assignment = actuate::assignment_path(*directory);
+    const std::string directory =
+        TRY(found_state_directory(context, flags.device, flags.state_directory));
+    assignment = actuate::assignment_path(directory);
   }
   const auto path = std::filesystem::absolute(assignment).lexically_normal();
   return Paths{path.string(), actuate::workers_path(path.parent_path())};
@@ -110,15 +134,12 @@ std::string workers_text(const actuate::WorkersState& state) {
 Result<Exit> show(Context& context, const WorkersFlags& flags, const Paths& paths) {
   actuate::WorkersState state;
   if (context.files.exists(paths.state)) {
-    const Result<std::string> text = context.files.read(paths.state);
-    if (!text) return failed(text.error());
-    Result<actuate::WorkersState> parsed = actuate::parse_workers(paths.state, *text);
-    if (!parsed) return failed(parsed.error());
-    state = as_it_is_now(*std::move(parsed));
+    const std::string text = TRY(context.files.read(paths.state));
+    actuate::WorkersState parsed = TRY(actuate::parse_workers(paths.state, text));
+    state = as_it_is_now(std::move(parsed));
   }
-  const std::string content =
-      flags.output.format == "json" ? actuate::workers_json(state) : workers_text(state);
-  return finish(context, flags.output, content);
+  return finish(context, flags.output,
+                flags.output.json() ? actuate::workers_json(state) : workers_text(state));
 }
 
 // ---- the supervisor ----
@@ -225,8 +246,7 @@ class GivenUp {
 Result<Exit> supervise(Context& context, const WorkersFlags& flags, const Paths& paths,
                        actuate::Supervisor& supervisor) {
   StopRequest stop;
-  if (auto recovered = supervisor.recover(context.clock.now_ns()); !recovered)
-    return failed(recovered.error());
+  TRY(supervisor.recover(context.clock.now_ns()));
   Follower follower(context, paths.assignment);
   bool stopping = false;
   Rotation rotation(context, flags);
@@ -250,9 +270,8 @@ Result<Exit> supervise(Context& context, const WorkersFlags& flags, const Paths&
 }
 
 Result<std::int64_t> duration_ns(const char* flag, const std::string& text) {
-  const Result<Seconds> duration = parse_duration(flag, text);
-  if (!duration) return failed(duration.error());
-  return static_cast<std::int64_t>(duration->value * 1e9);
+  const Seconds duration = TRY(parse_duration(flag, text));
+  return static_cast<std::int64_t>(duration.value * 1e9);
 }
 
 Result<actuate::WorkerPolicy> policy_of(const WorkersFlags& flags) {
@@ -262,9 +281,8 @@ Result<actuate::WorkerPolicy> policy_of(const WorkersFlags& flags) {
         std::tuple("--probe-timeout", &flags.probe_timeout, &policy.probe_timeout_ns),
         std::tuple("--probe-period", &flags.probe_period, &policy.probe_period_ns),
         std::tuple("--startup", &flags.startup, &policy.startup_ns)}) {
-    const Result<std::int64_t> ns = duration_ns(flag, *text);
-    if (!ns) return failed(ns.error());
-    *value = *ns;
+    const std::int64_t ns = TRY(duration_ns(flag, *text));
+    *value = ns;
   }
   policy.probe_failures = flags.probe_failures;
   return policy;
@@ -291,60 +309,51 @@ Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Wor
   Context& context = world.context;
   if (flags.command.empty())
     return bad_input("", "--command is required: what each worker runs (or give --show)");
-  Result<actuate::CommandTemplate> command = actuate::parse_command("--command", flags.command);
-  if (!command) return failed(command.error());
-  const Result<actuate::WorkerPolicy> policy = policy_of(flags);
-  if (!policy) return failed(policy.error());
-  Result<std::vector<ShareRule>> rules = share_rules(flags.mps);
-  if (!rules) return failed(rules.error());
+  actuate::CommandTemplate command = TRY(actuate::parse_command("--command", flags.command));
+  const actuate::WorkerPolicy policy = TRY(policy_of(flags));
+  std::vector<ShareRule> rules = TRY(share_rules(flags.mps));
   if (flags.once) {  // nobody would wait for what is wrong with it
-    const auto text = read_input(context.files, "--assignment", paths.assignment);
-    if (!text) return failed(text.error());
-    const auto assignment = actuate::parse_assignment(paths.assignment, *text);
+    const auto text = TRY(read_input(context.files, "--assignment", paths.assignment));
+    const auto assignment = actuate::parse_assignment(paths.assignment, text);
     if (!assignment) return failed(assignment.error());
   }
-  actuate::SupervisorOptions options{.command = *std::move(command),
+  actuate::SupervisorOptions options{.command = std::move(command),
                                      .state_file = paths.state,
                                      .log_dir = flags.log_directory,
                                      .first_port = flags.first_port,
                                      .self = {::getpid(), world.processes.identity(::getpid())}};
-  options.policy = *policy;
-  options.hooks = mps_hooks(world, flags.mps, *std::move(rules));
+  options.policy = policy;
+  options.hooks = mps_hooks(world, flags.mps, std::move(rules));
   options.hooks.gateway = gateway_hook(world, paths);
   options.hooks.say = [&context](const std::string& line) { say(context, line + "\n"); };
   return options;
 }
 
 Result<Exit> run_workers(Context& context, WorkersFlags flags) {
-  const Result<Paths> paths = paths_of(context, flags);
-  if (!paths) return failed(paths.error());
-  if (flags.show) return show(context, flags, *paths);
+  const Paths paths = TRY(paths_of(context, flags));
+  if (flags.show) return show(context, flags, paths);
   if (flags.mps.runtime_directory.empty())
     flags.mps.runtime_directory = default_runtime_directory();
   flags.mps.runtime_directory = std::filesystem::absolute(flags.mps.runtime_directory).string();
   if (flags.log_directory.empty()) {
     flags.log_directory =
-        (std::filesystem::path(paths->state).parent_path() / "worker-logs").string();
+        (std::filesystem::path(paths.state).parent_path() / "worker-logs").string();
   }
   // Workers inherit our environment; what it says about MPS is meant for us alone.
   for (const char* name :
        {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
         "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_SM_PARTITION"})
     ::unsetenv(name);
-  const Result<hw::Catalogue> catalogue =
-      decide::load_catalogue(context.files, flags.device.catalogue);
-  if (!catalogue) return failed(catalogue.error());
+  const hw::Catalogue catalogue =
+      TRY(decide::load_catalogue(context.files, flags.device.catalogue));
   RealProcesses workers, mps;
   actuate::RealHttpProbes probes;
-  auto options = options_of({context, mps, *catalogue}, flags, *paths);
-  if (!options) return failed(options.error());
+  auto options = TRY(options_of({context, mps, catalogue}, flags, paths));
   if (!flags.probe.empty()) {
-    Result<actuate::WorkerProbe> probe = actuate::parse_probe("--probe", flags.probe, probes);
-    if (!probe) return failed(probe.error());
-    options->probe = *std::move(probe);
+    options.probe = TRY(actuate::parse_probe("--probe", flags.probe, probes));
   }
-  actuate::Supervisor supervisor(workers, context.files, *std::move(options));
-  return supervise(context, flags, *paths, supervisor);
+  actuate::Supervisor supervisor(workers, context.files, std::move(options));
+  return supervise(context, flags, paths, supervisor);
 }
 
 void add_flags(CLI::App& command, WorkersFlags& flags) {
@@ -377,9 +386,8 @@ void add_mps_flags(CLI::App& command, MpsFlags& flags) {
 }  // namespace
 
 Command add_workers(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "workers", "Keep a process running for every process of every assigned segment");
-  auto flags = std::make_shared<WorkersFlags>();
+  auto [command, flags] = adding<WorkersFlags>(
+      app, "workers", "Keep a process running for every process of every assigned segment");
   add_flags(*command, *flags);
   add_probe_flags(*command, *flags);
   add_mps_flags(*command, flags->mps);

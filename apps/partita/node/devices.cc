@@ -30,14 +30,10 @@ Description description_of(const DeviceFlags& flags) {
 
 Result<OpenDriver> simulated(Context& context, const DeviceFlags& flags, OpenDriver opened) {
   const auto& [path, named_by] = description_of(flags);
-  const Result<std::string> text =
-      path.empty() ? "" : read_input(context.files, named_by, path);
-  if (!text) return failed(text.error());
-  auto machine =
+  const std::string text = TRY(path.empty() ? "" : read_input(context.files, named_by, path));
+  opened.machine = TRY(
       path.empty() ? drivers::sim::open_machine(path, context.clock, *opened.catalogue)
-                   : drivers::sim::described_machine(path, *text, context.clock, *opened.catalogue);
-  if (!machine) return failed(machine.error());
-  opened.machine = *std::move(machine);
+                   : drivers::sim::described_machine(path, text, context.clock, *opened.catalogue));
   opened.driver = std::make_unique<drivers::sim::SimDriver>(*opened.machine);
   return opened;
 }
@@ -63,9 +59,8 @@ OpenDriver with_leases(Context& context, OpenDriver opened, bool can_lend) {
     log = [path = lease_log_of_machine(opened)] { return Result<std::string>(path); };
   } else {
     log = [bare = opened.bare]() -> Result<std::string> {
-      const Result<device::NodeState> node = device::read_node(*bare);
-      if (!node) return failed(node.error());
-      return lease_log_of_node(*node);
+      const device::NodeState node = TRY(device::read_node(*bare));
+      return lease_log_of_node(node);
     };
   }
   opened.driver = std::make_unique<lease::LeasedDriver>(std::move(opened.driver), context.files,
@@ -83,21 +78,19 @@ void add_device_flags(CLI::App& command, DeviceFlags& flags) {
 }
 
 Result<OpenDriver> open_driver(Context& context, const DeviceFlags& flags) {
-  Result<hw::Catalogue> catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
+  hw::Catalogue catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
   OpenDriver opened;
-  opened.catalogue = std::make_unique<hw::Catalogue>(*std::move(catalogue));
-  Result<OpenDriver> open = flags.driver == "sim" ? simulated(context, flags, std::move(opened))
-                                                  : real(flags, std::move(opened));
-  if (!open) return open;
-  return with_leases(context, *std::move(open), flags.driver != "amd");
+  opened.catalogue = std::make_unique<hw::Catalogue>(std::move(catalogue));
+  OpenDriver open = TRY(flags.driver == "sim" ? simulated(context, flags, std::move(opened))
+                                              : real(flags, std::move(opened)));
+  return with_leases(context, std::move(open), flags.driver != "amd");
 }
 
 std::function<Result<void>(int gpu)> gpu_reset(const OpenDriver& driver) {
   if (!driver.machine) return {};
   return [machine = driver.machine.get()](int gpu) {
     return machine->change("reset_gpu", [&](drivers::sim::Machine& now) -> Result<std::int64_t> {
-      if (auto done = now.reset(gpu); !done) return failed(done.error());
+      TRY(now.reset(gpu));
       return 0;
     });
   };

@@ -7,17 +7,13 @@
 namespace partita::cli {
 
 Result<std::unique_ptr<LoanDesk>> LoanDesk::open(Context& context, const OpenDriver& driver) {
-  const Result<device::NodeState> node = device::read_node(*driver.driver);
-  if (!node) return failed(node.error());
+  const device::NodeState node = TRY(device::read_node(*driver.driver));
   auto desk = std::make_unique<LoanDesk>();
-  Result<FileLock> lock = lock_node(context, driver, *node);
-  if (!lock) return failed(lock.error());
-  desk->lock_ = *std::move(lock);
-  Result<exec::Loans> loans =
-      exec::Loans::open({*driver.driver, context.clock, context.files, desk->processes_},
-                        loan_log(driver, *node), ::getpid());
-  if (!loans) return failed(loans.error());
-  desk->loans_.emplace(*std::move(loans));
+  desk->lock_ = TRY(lock_node(context, driver, node));
+  exec::Loans loans =
+      TRY(exec::Loans::open({*driver.driver, context.clock, context.files, desk->processes_},
+                            loan_log(driver, node), ::getpid()));
+  desk->loans_.emplace(std::move(loans));
   return desk;
 }
 

@@ -42,9 +42,8 @@ Result<ShareRule> parse_rule(const std::string& text, bool oversubscribe) {
   rule.kind = what == "none" ? ShareRule::Kind::none : ShareRule::Kind::listed;
   if (what == "none") return rule;
   for (const std::string& word : split(what, ',')) {
-    const Result<mps::Share> share = parse_share(word);
-    if (!share) return failed(share.error());
-    rule.shares.push_back(*share);
+    const mps::Share share = TRY(parse_share(word));
+    rule.shares.push_back(share);
   }
   const auto faults = mps::check_shares(rule.shares, {.oversubscribed = oversubscribe});
   if (!faults.empty()) return bad_input("--mps-shares", mps::to_string(faults.front()));
@@ -98,15 +97,13 @@ Result<std::vector<Environment>> prepare(const mps::Doors& doors, const Rules& r
   const bool lanes = segment.prefill_units > 0;
   if (!rules.flags.on || (segment.processes < 2 && !lanes)) return std::vector<Environment>(count);
   // Lanes are processes of the worker, which gives each its share.
-  const Result<std::vector<mps::Share>> shares =
-      lanes ? std::vector<mps::Share>(count) : shares_of(rules, catalogue, segment);
-  if (!shares) return failed(shares.error());
-  const Result<mps::Place> place = mps::place_of(rules.flags.runtime_directory, segment.device);
-  if (!place) return failed(place.error());
-  if (auto started = mps::Daemon(doors, *place).start(); !started) return failed(started.error());
+  const std::vector<mps::Share> shares =
+      TRY(lanes ? std::vector<mps::Share>(count) : shares_of(rules, catalogue, segment));
+  const mps::Place place = TRY(mps::place_of(rules.flags.runtime_directory, segment.device));
+  TRY(mps::Daemon(doors, place).start());
   std::vector<Environment> environments;
-  for (const mps::Share& share : *shares)
-    environments.push_back(mps::client_environment(*place, share));
+  for (const mps::Share& share : shares)
+    environments.push_back(mps::client_environment(place, share));
   return environments;
 }
 
@@ -123,9 +120,8 @@ Result<void> release(const mps::Doors& doors, const MpsFlags& flags,
 Result<std::vector<ShareRule>> share_rules(const MpsFlags& flags) {
   std::vector<ShareRule> rules;
   for (const std::string& text : flags.shares) {
-    Result<ShareRule> rule = parse_rule(text, flags.oversubscribe);
-    if (!rule) return failed(rule.error());
-    rules.push_back(*std::move(rule));
+    ShareRule rule = TRY(parse_rule(text, flags.oversubscribe));
+    rules.push_back(std::move(rule));
   }
   std::ranges::stable_partition(rules, [](const ShareRule& rule) { return !rule.service.empty(); });
   return rules;

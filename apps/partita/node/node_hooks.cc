@@ -16,19 +16,17 @@ void add_hooks(CLI::App& command, std::string& file) { flag(command, "--hooks", 
 
 Result<HookSettings> read_hooks(Context& context, const std::string& file) {
   if (file.empty()) return HookSettings{};
-  const Result<std::string> text = read_input(context.files, "--hooks", file);
-  if (!text) return failed(text.error());
-  auto settings = control::parse_agent_file(file, *text);
-  if (!settings) return failed(settings.error());
-  return HookSettings{std::move(settings->hooks), std::move(settings->policy.hooks_before),
-                      std::move(settings->policy.hooks_after)};
+  const std::string text = TRY(read_input(context.files, "--hooks", file));
+  auto settings = TRY(control::parse_agent_file(file, text));
+  return HookSettings{std::move(settings.hooks), std::move(settings.policy.hooks_before),
+                      std::move(settings.policy.hooks_after)};
 }
 
 Result<void> NodeHooks::run(const std::vector<actuate::Hook>& hooks, const std::string& name,
                             const std::string& phase, long change) {
   const auto found = std::ranges::find(hooks, name, &actuate::Hook::name);
   if (found == hooks.end()) return bad_input("hooks", fmt::format("no hook is called '{}'", name));
-  if (auto made = context_.files.make_directories(state_dir_); !made) return made;
+  TRY(context_.files.make_directories(state_dir_));
   const actuate::HookDoors doors{processes_, context_.clock, state_dir_ + "/hooks.log"};
   complain(context_, fmt::format("running hook '{}' {} {}", name, phase,
                                  change > 0 ? fmt::format("change {}", change) : "the change"));

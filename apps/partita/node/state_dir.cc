@@ -51,11 +51,9 @@ Result<std::string> found_state_directory(Context& context, const DeviceFlags& d
                                           const std::string& flag) {
   if (!flag.empty()) return flag;
   if (std::string set = environment_variable("PARTITA_STATE_DIR"); !set.empty()) return set;
-  const Result<OpenDriver> opened = open_driver(context, device);
-  if (!opened) return failed(opened.error());
-  const Result<device::NodeState> node = device::read_node(*opened->driver);
-  if (!node) return failed(node.error());
-  return node_path(*node);
+  const OpenDriver opened = TRY(open_driver(context, device));
+  const device::NodeState node = TRY(device::read_node(*opened.driver));
+  return node_path(node);
 }
 
 std::string gpu_prefix(const OpenDriver& open) {
@@ -90,9 +88,8 @@ Result<FileLock> lock_gpus(Context& context, const OpenDriver& open,
 Result<FileLock> lock_gpus(Context& context, const OpenDriver& open, const std::vector<int>& gpus) {
   std::vector<std::string> uuids;
   for (const int gpu : gpus) {
-    const Result<device::GpuState> state = open.driver->read(gpu);
-    if (!state) return failed(state.error());
-    uuids.push_back(state->uuid);
+    const device::GpuState state = TRY(open.driver->read(gpu));
+    uuids.push_back(state.uuid);
   }
   return lock_gpus(context, open, std::move(uuids));
 }
@@ -112,9 +109,7 @@ Result<FileLock> lock_beside(Context& context, const OpenDriver& open,
                              const device::NodeState& node, const char* name, const char* held) {
   const std::string base = beside_node(open, node);
   if (base.empty()) return FileLock();
-  if (open.machine == nullptr)
-    if (auto made = context.files.make_directories(state_home()); !made)
-      return failed(made.error());
+  if (open.machine == nullptr) TRY(context.files.make_directories(state_home()));
   Result<FileLock> lock = context.files.lock(base + name);
   if (lock || lock.error().code != ErrorCode::in_use) return lock;
   Error error = lock.error();
@@ -127,17 +122,15 @@ Result<FileLock> lock_beside(Context& context, const OpenDriver& open,
 Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
                                 const device::NodeState& node) {
   if (beside_node(open, node).empty()) return FileLock();
-  Result<FileLock> lock = lock_beside(
+  FileLock lock = TRY(lock_beside(
       context, open, node, ".lock",
       ": an apply, a rollback, a drain, a measurement or a batch run changes this node, or "
-      "`partita agent` keeps it, which is asked by `partita --server`");
-  if (!lock) return lock;
+      "`partita agent` keeps it, which is asked by `partita --server`"));
   std::vector<std::string> uuids;
   for (const device::GpuState& gpu : node.gpus) uuids.push_back(gpu.uuid);
-  Result<FileLock> gpus = lock_gpus(context, open, std::move(uuids));
-  if (!gpus) return gpus;
+  FileLock gpus = TRY(lock_gpus(context, open, std::move(uuids)));
   return FileLock(
-      std::make_shared<std::pair<FileLock, FileLock>>(*std::move(lock), *std::move(gpus)));
+      std::make_shared<std::pair<FileLock, FileLock>>(std::move(lock), std::move(gpus)));
 }
 
 Result<FileLock> lock_queue(Context& context, const OpenDriver& open,

@@ -2,12 +2,12 @@
 // history or from the node itself.
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "base/parse_number.h"
 #include "commands.h"
 #include "decide/difference.h"
 #include "decide/input.h"
+#include "flags.h"
 #include "node/state_dir.h"
 #include "past/past.h"
 
@@ -23,15 +23,14 @@ struct DiffFlags {
 // What a change led to: its plan, else the state of the node after it.
 Result<decide::Compared> side_of_change(const Past& past, long number,
                                         const hw::Catalogue& catalogue) {
-  const auto events = past.events({.change = number, .most = history::kMaxRows});
-  if (!events) return failed(events.error());
+  const auto events = TRY(past.events({.change = number, .most = history::kMaxRows}));
   const std::string name = fmt::format("change {}", number);
   for (const char* wanted : {"plan", "state"})
-    for (const history::Event& event : *events)
+    for (const history::Event& event : events)
       for (const history::Event::Attachment& one : event.documents)
         if (one.name == wanted) return decide::read_side(name, one.text, catalogue);
-  return bad_input(name, events->empty() ? "nothing is kept of it; `partita history` lists what is"
-                                         : "no plan and no state is kept of it");
+  return bad_input(name, events.empty() ? "nothing is kept of it; `partita history` lists what is"
+                                        : "no plan and no state is kept of it");
 }
 
 struct Side {
@@ -45,31 +44,27 @@ Result<decide::Compared> side_of(Context& context, const Past& past, const Side&
   if (number && *number > 0 && !context.files.exists(side.word))
     return side_of_change(past, *number, catalogue);
   const auto text =
-      side.word == "now" ? past.node() : read_input(context.files, side.flag, side.word);
-  if (!text) return failed(text.error());
-  return decide::read_side(side.word, *text, catalogue);
+      TRY(side.word == "now" ? past.node() : read_input(context.files, side.flag, side.word));
+  return decide::read_side(side.word, text, catalogue);
 }
 
 Result<Exit> run_diff(Context& context, const DiffFlags& flags, const Past& past) {
-  const auto catalogue = decide::load_catalogue(context.files, flags.past.device.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  const auto a = side_of(context, past, {flags.a, "A"}, *catalogue);
-  if (!a) return failed(a.error());
-  const auto b = side_of(context, past, {flags.b, "B"}, *catalogue);
-  if (!b) return failed(b.error());
-  const auto found = decide::difference(*a, *b);
-  if (!found) return failed(found.error());
-  const std::string content = flags.output.format == "json" ? decide::difference_json(*found)
-                                                            : decide::difference_text(*found);
-  return finish(context, flags.output, content, found->empty() ? Exit::done : Exit::no);
+  const auto catalogue = TRY(decide::load_catalogue(context.files, flags.past.device.catalogue));
+  const auto a = TRY(side_of(context, past, {flags.a, "A"}, catalogue));
+  const auto b = TRY(side_of(context, past, {flags.b, "B"}, catalogue));
+  const auto found = TRY(decide::difference(a, b));
+  return finish(
+      context, flags.output,
+      flags.output.json() ? decide::difference_json(found) : decide::difference_text(found),
+      found.empty() ? Exit::done : Exit::no);
 }
 
 }  // namespace
 
 Command add_diff(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "diff", "Compare two plans, states of a node or services; exit status 1 when they differ");
-  auto flags = std::make_shared<DiffFlags>();
+  auto [command, flags] = adding<DiffFlags>(
+      app, "diff",
+      "Compare two plans, states of a node or services; exit status 1 when they differ");
   const std::string what = "The number of a change, a file (plan, node state, services), or `now`";
   command->add_option("A", flags->a, what)->required();
   command->add_option("B", flags->b, what)->required();

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "commands.h"
 #include "flags.h"
@@ -26,9 +25,8 @@ Result<long> last_change(const Past& past) {
                                       history::EventKind::applied},
                             .most = 20,
                             .documents = false};
-  const auto events = past.events(query);
-  if (!events) return failed(events.error());
-  for (const history::Event& event : *events)
+  const auto events = TRY(past.events(query));
+  for (const history::Event& event : events)
     if (event.change > 0) return event.change;
   return bad_input("CHANGE", "no change has been kept yet");
 }
@@ -42,39 +40,34 @@ Result<std::vector<history::Event>> events_after(const Past& past, const history
                               .after = from,
                               .most = history::kMaxRows,
                               .documents = false};
-    auto found = past.events(query);
-    if (!found) return found;
-    std::ranges::reverse(*found);
-    for (history::Event& event : *found)
+    auto found = TRY(past.events(query));
+    std::ranges::reverse(found);
+    for (history::Event& event : found)
       if (event.change != last.change && after.size() < kAfter) after.push_back(std::move(event));
-    if (found->empty()) break;
+    if (found.empty()) break;
   }
   return after;
 }
 
 Result<Exit> run_explain(Context& context, const ExplainFlags& flags, const Past& past) {
-  const auto number = flags.change > 0 ? Result<long>(flags.change) : last_change(past);
-  if (!number) return failed(number.error());
-  const auto events = past.events({.change = *number, .most = history::kMaxRows});
-  if (!events) return failed(events.error());
-  if (events->empty())
+  const auto number = TRY(flags.change > 0 ? Result<long>(flags.change) : last_change(past));
+  const auto events = TRY(past.events({.change = number, .most = history::kMaxRows}));
+  if (events.empty())
     return bad_input("CHANGE", fmt::format("nothing is kept of a change {}; `partita history` "
                                            "lists those that are",
-                                           *number));
-  const auto after = events_after(past, events->front());
-  if (!after) return failed(after.error());
-  const std::string content = flags.output.format == "json"
-                                  ? history::history_json(*events)
-                                  : history::change_story(*events, *after, local_time);
-  return finish(context, flags.output, content);
+                                           number));
+  const auto after = TRY(events_after(past, events.front()));
+  return finish(context, flags.output,
+                flags.output.json() ? history::history_json(events)
+                                    : history::change_story(events, after, local_time));
 }
 
 }  // namespace
 
 Command add_explain(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "explain", "Explain a change: why, what else was considered, who approved it, its steps");
-  auto flags = std::make_shared<ExplainFlags>();
+  auto [command, flags] = adding<ExplainFlags>(
+      app, "explain",
+      "Explain a change: why, what else was considered, who approved it, its steps");
   within(command->add_option("CHANGE", flags->change,
                              "Its number, as `partita history` shows it; without: the last one"),
          1, 9e15);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 
 #include "base/append.h"
 #include "base/parse_number.h"
@@ -38,14 +37,13 @@ Result<std::int64_t> ago_ms(const std::string& text) {
       return bad_input("--since", fmt::format("'{}' is no number of days", text));
     return static_cast<std::int64_t>(*days * kDaySeconds * 1000);
   }
-  const auto duration = parse_duration("--since", text);
-  if (!duration) return failed(duration.error());
-  return static_cast<std::int64_t>(duration->value * 1000);
+  const auto duration = TRY(parse_duration("--since", text));
+  return static_cast<std::int64_t>(duration.value * 1000);
 }
 
 Result<history::EventQuery> query_of(const HistoryFlags& flags) {
   history::EventQuery query{.subject = flags.service, .user = flags.user, .most = flags.most};
-  query.documents = flags.output.format == "json";
+  query.documents = flags.output.json();
   if (flags.change > 0) query.change = flags.change;
   for (const std::string& word : flags.kinds) {
     const auto kind = history::parse_kind(word);
@@ -57,16 +55,15 @@ Result<history::EventQuery> query_of(const HistoryFlags& flags) {
     query.kinds.push_back(*kind);
   }
   // What people want to read first: steps only of what they ask for.
-  const bool all = flags.steps || flags.output.format == "json" || flags.change > 0;
+  const bool all = flags.steps || flags.output.json() || flags.change > 0;
   if (query.kinds.empty() && !all) {
     query.kinds = history::event_kinds();
     std::erase(query.kinds, history::EventKind::step);
   }
   if (!flags.since.empty()) {
-    const auto ago = ago_ms(flags.since);
-    if (!ago) return failed(ago.error());
+    const auto ago = TRY(ago_ms(flags.since));
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    query.from_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count() - *ago;
+    query.from_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count() - ago;
   }
   return query;
 }
@@ -77,16 +74,14 @@ Result<Exit> follow(Context& context, const HistoryFlags& flags, const Past& pas
   StopRequest stop;
   bool first = true;
   while (true) {
-    auto events = past.events(query);
-    if (!events) return failed(events.error());
-    std::ranges::reverse(*events);
-    for (const history::Event& event : *events)
-      say(context, flags.output.format == "json"
-                       ? history::event_json(event) + "\n"
-                       : fmt::format("{}  {}  {}\n", local_time(event.time_ms), event.user,
-                                     history::sentence(event)));
+    auto events = TRY(past.events(query));
+    std::ranges::reverse(events);
+    for (const history::Event& event : events)
+      say(context, flags.output.json() ? history::event_json(event) + "\n"
+                                       : fmt::format("{}  {}  {}\n", local_time(event.time_ms),
+                                                     event.user, history::sentence(event)));
     // From now on everything: the newest kMaxRows at a time would leave out what came before them.
-    if (!events->empty()) query.after = events->back().id;
+    if (!events.empty()) query.after = events.back().id;
     if (first) query.most = history::kMaxRows;
     first = false;
     if (stop.within(kFollowNs)) return Exit::done;
@@ -94,25 +89,22 @@ Result<Exit> follow(Context& context, const HistoryFlags& flags, const Past& pas
 }
 
 Result<Exit> run_history(Context& context, const HistoryFlags& flags, const Past& past) {
-  const auto query = query_of(flags);
-  if (!query) return failed(query.error());
+  const auto query = TRY(query_of(flags));
   if (flags.follow && past.of_agent)
     return bad_input("--follow", "not with --server; GET /v1/events follows an agent");
-  if (flags.follow) return follow(context, flags, past, *query);
-  const auto events = past.events(*query);
-  if (!events) return failed(events.error());
-  const std::string content = flags.output.format == "json"
-                                  ? history::history_json(*events)
-                                  : history::events_text(*events, local_time);
-  return finish(context, flags.output, content);
+  if (flags.follow) return follow(context, flags, past, query);
+  const auto events = TRY(past.events(query));
+  return finish(context, flags.output,
+                flags.output.json() ? history::history_json(events)
+                                    : history::events_text(events, local_time));
 }
 
 }  // namespace
 
 Command add_history(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "history", "Show what happened on this node, the newest first: who changed what, and why");
-  auto flags = std::make_shared<HistoryFlags>();
+  auto [command, flags] = adding<HistoryFlags>(
+      app, "history",
+      "Show what happened on this node, the newest first: who changed what, and why");
   flag(*command, "--since", flags->since);
   flag(*command, "--kind", flags->kinds, "applying, applied, step, proposed, repair, ...")
       ->delimiter(',');

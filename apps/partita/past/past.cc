@@ -21,9 +21,8 @@ void add_past(CLI::App& command, PastFlags& flags) {
 Result<history::Store> open_past(Context& context, const PastFlags& flags) {
   std::string path = flags.file;
   if (path.empty()) {
-    const auto directory = found_state_directory(context, flags.device, flags.state_dir);
-    if (!directory) return failed(directory.error());
-    path = history::history_path(*directory);
+    const auto directory = TRY(found_state_directory(context, flags.device, flags.state_dir));
+    path = history::history_path(directory);
   }
   if (!context.files.exists(path)) {
     if (!flags.file.empty()) return bad_input("--file", path + ": there is no such file");
@@ -38,12 +37,10 @@ Past past_here(Context& context, const PastFlags& flags) {
             return store ? store->events(query) : failed(store.error());
           },
           [&]() -> Result<std::string> {
-            const Result<OpenDriver> opened = open_driver(context, flags.device);
-            if (!opened) return failed(opened.error());
-            const Result<device::NodeState> state = device::read_node(*opened->driver);
-            if (!state) return failed(state.error());
-            const std::string directory = state_directory(flags.state_dir, *state);
-            return device::state_json(*state, load_occupants(context, directory));
+            const OpenDriver opened = TRY(open_driver(context, flags.device));
+            const device::NodeState state = TRY(device::read_node(*opened.driver));
+            const std::string directory = state_directory(flags.state_dir, state);
+            return device::state_json(state, load_occupants(context, directory));
           }};
 }
 
@@ -69,9 +66,8 @@ Result<std::vector<history::Event>> events_there(const api::Client& agent,
                                                  const history::EventQuery& query) {
   const bool several = query.kinds.size() > 1;
   const auto answer =
-      agent.call("history", "", "", asked_of(query, several ? history::kMaxRows : query.most));
-  if (!answer) return failed(answer.error());
-  auto events = history::parse_history("the server's answer", *answer);
+      TRY(agent.call("history", "", "", asked_of(query, several ? history::kMaxRows : query.most)));
+  auto events = history::parse_history("the server's answer", answer);
   if (!events || !several) return events;
   std::erase_if(*events, [&](const history::Event& event) {
     return std::ranges::find(query.kinds, event.kind) == query.kinds.end();

@@ -36,9 +36,9 @@ struct QueueFlags {
 Result<api::Client> queue_here(Context& context, const QueueFlags& flags) {
   std::string socket = flags.serve.socket;
   if (socket.empty()) {
-    const auto state = found_state_directory(context, flags.serve.device, flags.serve.state_dir);
-    if (!state) return failed(state.error());
-    socket = std::filesystem::absolute(queue_socket(*state)).string();
+    const auto state =
+        TRY(found_state_directory(context, flags.serve.device, flags.serve.state_dir));
+    socket = std::filesystem::absolute(queue_socket(state)).string();
   }
   if (!context.files.exists(socket))
     return failed(
@@ -77,9 +77,8 @@ Result<queue::KnownTime> time_of(const std::string& text) {
     known.gpcs = *gpcs;
     duration = text.substr(equals + 2);
   }
-  const auto time = parse_duration("--takes", duration);
-  if (!time) return failed(time.error());
-  known.time_s = time->value;
+  const auto time = TRY(parse_duration("--takes", duration));
+  known.time_s = time.value;
   return known;
 }
 
@@ -106,31 +105,26 @@ Result<queue::Spec> spec_of(Context& context, const QueueFlags& flags) {
   queue::Spec spec = flags.spec;
   spec.command = shell_text(flags.words);
   if (!flags.file.empty()) {
-    const auto text = context.files.read(flags.file);
-    if (!text) return failed(text.error());
-    return queue::parse_submission(flags.file, *text);
+    const auto text = TRY(context.files.read(flags.file));
+    return queue::parse_submission(flags.file, text);
   }
   if (spec.command.empty()) return bad_input("COMMAND", "what is to run?");
   for (const std::string& text : flags.after) {
-    const auto one = dependency_of(text);
-    if (!one) return failed(one.error());
-    spec.after.push_back(*one);
+    const auto one = TRY(dependency_of(text));
+    spec.after.push_back(one);
   }
   for (const std::string& text : flags.times) {
-    const auto one = time_of(text);
-    if (!one) return failed(one.error());
-    spec.times.push_back(*one);
+    const auto one = TRY(time_of(text));
+    spec.times.push_back(one);
   }
   if (spec.memory_gib == 0.0) spec.memory_gib.reset();
   if (!flags.deadline.empty()) {
-    const auto time = parse_duration("--deadline", flags.deadline);
-    if (!time) return failed(time.error());
-    spec.deadline_s = time->value;
+    const auto time = TRY(parse_duration("--deadline", flags.deadline));
+    spec.deadline_s = time.value;
   }
   if (!flags.limit.empty()) {
-    const auto time = parse_duration("--time-limit", flags.limit);
-    if (!time) return failed(time.error());
-    spec.time_limit_s = time->value;
+    const auto time = TRY(parse_duration("--time-limit", flags.limit));
+    spec.time_limit_s = time.value;
   }
   return spec;
 }
@@ -139,45 +133,40 @@ Result<queue::Spec> spec_of(Context& context, const QueueFlags& flags) {
 
 Result<Exit> show(Context& context, const QueueFlags& flags, const std::string& json,
                   const std::string& text) {
-  return finish(context, flags.output, flags.output.format == "json" ? json : text);
+  return finish(context, flags.output, flags.output.json() ? json : text);
 }
 
 Result<Exit> run_submit(Context& context, const QueueFlags& flags, const api::Client& client) {
-  const auto spec = spec_of(context, flags);
-  if (!spec) return failed(spec.error());
-  const auto answer = client.call("queue_submit", {}, queue::submission_json(*spec));
-  if (!answer) return failed(answer.error());
-  const auto tasks = queue::parse_tasks("the queue's answer", *answer);
-  if (!tasks) return failed(tasks.error());
-  if (const auto takes = std::ranges::min_element(spec->times, {}, &queue::KnownTime::time_s);
-      takes != spec->times.end() && takes->time_s > spec->deadline_s.value_or(takes->time_s))
+  const auto spec = TRY(spec_of(context, flags));
+  const auto answer = TRY(client.call("queue_submit", {}, queue::submission_json(spec)));
+  const auto tasks = TRY(queue::parse_tasks("the queue's answer", answer));
+  if (const auto takes = std::ranges::min_element(spec.times, {}, &queue::KnownTime::time_s);
+      takes != spec.times.end() && takes->time_s > spec.deadline_s.value_or(takes->time_s))
     complain(context, fmt::format("its deadline comes before it can be done: it takes {:.1f} s at "
                                   "least",
                                   takes->time_s));
   std::string text;
-  for (const queue::Shown& shown : tasks->tasks) text += fmt::format("{}\n", shown.task.id);
-  return show(context, flags, *answer, text);
+  for (const queue::Shown& shown : tasks.tasks) text += fmt::format("{}\n", shown.task.id);
+  return show(context, flags, answer, text);
 }
 
 Result<Exit> run_list(Context& context, const QueueFlags& flags, const api::Client& client) {
   const bool lines = flags.output.format == "text" && flags.output.file.empty();
   queue::TasksDocument all;
   for (long after = 0;;) {
-    const auto answer = client.call(
+    const auto answer = TRY(client.call(
         "queue_tasks", {}, {},
-        fmt::format("{}after={}&most={}", flags.all ? "all=true&" : "", after, kListedAtOnce));
-    if (!answer) return failed(answer.error());
-    auto page = queue::parse_tasks("the queue's answer", *answer);
-    if (!page) return failed(page.error());
+        fmt::format("{}after={}&most={}", flags.all ? "all=true&" : "", after, kListedAtOnce)));
+    auto page = TRY(queue::parse_tasks("the queue's answer", answer));
     if (lines) {
-      const auto shown = show(context, flags, "",
-                              after == 0 ? queue::tasks_text(*page) : queue::tasks_lines(*page));
+      const auto shown =
+          show(context, flags, "", after == 0 ? queue::tasks_text(page) : queue::tasks_lines(page));
       if (!shown) return shown;
     } else {
-      std::ranges::move(page->tasks, std::back_inserter(all.tasks));
+      std::ranges::move(page.tasks, std::back_inserter(all.tasks));
     }
-    if (page->tasks.size() < kListedAtOnce) break;
-    after = page->tasks.back().task.id;
+    if (page.tasks.size() < kListedAtOnce) break;
+    after = page.tasks.back().task.id;
   }
   if (lines) return Exit::done;
   return show(context, flags, queue::tasks_json(all), queue::tasks_text(all));
@@ -198,11 +187,9 @@ Result<queue::Shown> shown_of(const std::string& answer) {
 Result<Exit> run_show(Context& context, const QueueFlags& flags, const api::Client& client,
                       const std::string& name) {
   const std::string operation = name == "show" ? "queue_task" : "queue_" + name;
-  const auto answer = of_task(client, operation, flags.task);
-  if (!answer) return failed(answer.error());
-  const auto shown = shown_of(*answer);
-  if (!shown) return failed(shown.error());
-  return show(context, flags, *answer, queue::task_text(*shown));
+  const auto answer = TRY(of_task(client, operation, flags.task));
+  const auto shown = TRY(shown_of(answer));
+  return show(context, flags, answer, queue::task_text(shown));
 }
 
 // "12", "14-20"
@@ -227,9 +214,8 @@ Result<Exit> run_change(Context& context, QueueFlags flags, const api::Client& c
                         const std::string& name) {
   std::vector<Tasks> all;
   for (const std::string& word : flags.which) {
-    const auto tasks = tasks_of(word);
-    if (!tasks) return failed(tasks.error());
-    all.push_back(*tasks);
+    const auto tasks = TRY(tasks_of(word));
+    all.push_back(tasks);
   }
   if (all.size() == 1 && all.front().first == all.front().last) {
     flags.task = all.front().first;
@@ -238,14 +224,12 @@ Result<Exit> run_change(Context& context, QueueFlags flags, const api::Client& c
   queue::TasksDocument changed;
   for (const Tasks& tasks : all) {
     for (long task = tasks.first; task <= tasks.last; ++task) {
-      const auto before = of_task(client, "queue_task", task);
-      if (!before) return failed(before.error());
-      auto shown = shown_of(*before);
+      const auto before = TRY(of_task(client, "queue_task", task));
+      auto shown = shown_of(before);
       if (!shown) return failed(shown.error());
       if (queue::is_over(shown->task.state)) continue;
-      const auto answer = of_task(client, "queue_" + name, task);
-      if (!answer) return failed(answer.error());
-      shown = shown_of(*answer);
+      const auto answer = TRY(of_task(client, "queue_" + name, task));
+      shown = shown_of(answer);
       if (!shown) return failed(shown.error());
       changed.tasks.push_back(*std::move(shown));
     }
@@ -254,9 +238,8 @@ Result<Exit> run_change(Context& context, QueueFlags flags, const api::Client& c
 }
 
 Result<Exit> run_logs(Context& context, const QueueFlags& flags, const api::Client& client) {
-  const auto answer = of_task(client, "queue_log", flags.task);
-  if (!answer) return failed(answer.error());
-  return show(context, flags, *answer, *answer);
+  const auto answer = TRY(of_task(client, "queue_log", flags.task));
+  return show(context, flags, answer, answer);
 }
 
 // The same of a queue that has been reached; one that is started anew meanwhile is waited for.
@@ -282,10 +265,9 @@ Result<Exit> run_wait(Context& context, const QueueFlags& flags, const api::Clie
           reached ? of_task_again(context, client, task) : of_task(client, "queue_task", task);
       reached = true;
       if (!answer) return failed(answer.error());
-      const auto shown = shown_of(*answer);
-      if (!shown) return failed(shown.error());
-      if (queue::is_over(shown->task.state)) {
-        done = done && shown->task.state == queue::State::done;
+      const auto shown = TRY(shown_of(*answer));
+      if (queue::is_over(shown.task.state)) {
+        done = done && shown.task.state == queue::State::done;
         break;
       }
       context.clock.sleep_ns(kWaitLook);
@@ -396,9 +378,8 @@ Command add_queue(CLI::App& app) {
   const auto here = [flags, queue, ask](Context& context) -> Result<Exit> {
     if (queue->get_subcommands().front()->get_name() == "serve")
       return serve_queue(context, flags->serve);
-    const auto client = queue_here(context, *flags);
-    if (!client) return failed(client.error());
-    auto done = ask(context, *client);
+    const auto client = TRY(queue_here(context, *flags));
+    auto done = ask(context, client);
     if (!done && done.error().code == ErrorCode::lost)
       return environment_error(
           done.error().context,

@@ -67,18 +67,17 @@ Result<void> users_of(const QueueServeFlags& flags, queue::Config& config) {
 
 Result<queue::Config> config_of(const QueueServeFlags& flags, const OpenDriver& open,
                                 const device::NodeState& node) {
-  const auto usable = carry::usable_gpus(node);
-  if (!usable) return failed(usable.error());
+  const auto usable = TRY(carry::usable_gpus(node));
   queue::Config config;
   std::map<std::string, int> models;
-  for (const int index : *usable) {
+  for (const int index : usable) {
     const std::string& name = node.gpus[static_cast<std::size_t>(index)].model;
     const auto [found, fresh] = models.try_emplace(name, static_cast<int>(config.models.size()));
     if (fresh) config.models.push_back(*open.catalogue->find(name));
     config.gpus.push_back(found->second);
     config.indices.push_back(index);
   }
-  config.reconfigurer.gpus_per_node = std::max(1, static_cast<int>(usable->size()));
+  config.reconfigurer.gpus_per_node = std::max(1, static_cast<int>(usable.size()));
   config.cpus = flags.cpus;
   config.ram_gib = flags.ram_gib;
   config.planning.ageing = Nanos{3600} * plan::kNanosInSecond;
@@ -86,11 +85,10 @@ Result<queue::Config> config_of(const QueueServeFlags& flags, const OpenDriver& 
                                                          {&flags.grace, &config.grace},
                                                          {&flags.patience, &config.patience}};
   for (const auto& [text, into] : times) {
-    const auto duration = parse_duration("--return-after, --grace and --urgent-after", *text);
-    if (!duration) return failed(duration.error());
-    *into = plan::nanos(*duration);
+    const auto duration = TRY(parse_duration("--return-after, --grace and --urgent-after", *text));
+    *into = plan::nanos(duration);
   }
-  if (auto fine = users_of(flags, config); !fine) return failed(fine.error());
+  TRY(users_of(flags, config));
   return config;
 }
 
@@ -119,18 +117,15 @@ class Server final : public QueueServer {
   Result<void> begin(const queue::Config& config) {
     const auto joules = [this](const std::string& device) { return joules_of(device); };
     const auto host_joules = [this](long task, int attempt) { return of_host(task, attempt); };
-    auto host = queue::Host::open(
-        config, {*parts_.store, attempts_, instances_, joules, host_joules}, now());
-    if (!host) return failed(host.error());
-    host_ = *std::move(host);
+    host_ = TRY(queue::Host::open(
+        config, {*parts_.store, attempts_, instances_, joules, host_joules}, now()));
     calls_.emplace(queue::Calls::Doors{*host_, [this] { return now(); },
                                        [this](long task) { return attempts_.log_path(task); },
                                        [this] { turn(); }});
     site_.emplace(*calls_);
     desk_.emplace(serve::Desk{*site_, limits_, counts_});
-    const auto fd = serve::listen_on_path(parts_.socket, kSocketMode);
-    if (!fd) return failed(fd.error());
-    listener_ = serve::DoorListener::open(loop_, *desk_, *fd);
+    const auto fd = TRY(serve::listen_on_path(parts_.socket, kSocketMode));
+    listener_ = serve::DoorListener::open(loop_, *desk_, fd);
     turn();
     return {};
   }
@@ -255,58 +250,45 @@ Result<std::unique_ptr<QueueServer>> QueueServer::start(Context& context, serve:
                                                         const Place& place,
                                                         const QueueServeFlags& flags,
                                                         queue::InstanceDoor& instances) {
-  auto config = config_of(flags, place.open, place.node);
-  if (!config) return failed(config.error());
-  auto tariff = decide::load_tariff(context.files, flags.tariff);
-  if (!tariff) return failed(tariff.error());
-  config->tariff = *std::move(tariff);
+  auto config = TRY(config_of(flags, place.open, place.node));
+  config.tariff = TRY(decide::load_tariff(context.files, flags.tariff));
   const std::string state = std::filesystem::absolute(place.state_dir).lexically_normal().string();
   Server::Parts parts;
-  parts.gpus = config->gpus.size();
+  parts.gpus = config.gpus.size();
   parts.logs = state + "/queue/logs";
   parts.powercap = flags.powercap;
   parts.socket = flags.socket.empty() ? queue_socket(state) : flags.socket;
-  if (auto made = context.files.make_directories(parts.logs); !made) return failed(made.error());
-  auto node_lock = lock_queue(context, place.open, place.node);
-  if (!node_lock) return failed(node_lock.error());
-  parts.node_lock = *std::move(node_lock);
-  auto lock = context.files.lock(state + "/queue/queue.lock");
-  if (!lock) return failed(lock.error());
-  parts.lock = *std::move(lock);
-  auto store = queue::SqliteStore::open(state + "/queue/queue.db");
-  if (!store) return failed(store.error());
-  parts.store = *std::move(store);
+  TRY(context.files.make_directories(parts.logs));
+  parts.node_lock = TRY(lock_queue(context, place.open, place.node));
+  parts.lock = TRY(context.files.lock(state + "/queue/queue.lock"));
+  parts.store = TRY(queue::SqliteStore::open(state + "/queue/queue.db"));
   auto server = std::make_unique<Server>(context, loop, instances, std::move(parts));
-  if (auto begun = server->begin(*config); !begun) return failed(begun.error());
+  TRY(server->begin(config));
   return server;
 }
 
 Result<Exit> serve_queue(Context& context, const QueueServeFlags& flags) {
-  auto loop = serve::Loop::make();
-  if (!loop) return failed(loop.error());
-  if (auto heard = (*loop)->on_signals({SIGINT, SIGTERM}, [&](int) { (*loop)->stop(); }); !heard)
+  auto loop = TRY(serve::Loop::make());
+  if (auto heard = loop->on_signals({SIGINT, SIGTERM}, [&](int) { loop->stop(); }); !heard)
     return failed(heard.error());
-  Result<OpenDriver> open = open_driver(context, flags.device);
-  if (!open) return failed(open.error());
-  const auto node = device::read_node(*open->bare);
-  if (!node) return failed(node.error());
+  OpenDriver open = TRY(open_driver(context, flags.device));
+  const auto node = TRY(device::read_node(*open.bare));
   const auto take_lock = [&]() -> Result<FileLock> {
     const std::int64_t give_up = context.clock.now_ns() + kLockWait;
     for (;;) {
-      Result<FileLock> taken = lock_node_only(context, *open, *node);
+      Result<FileLock> taken = lock_node_only(context, open, node);
       if (taken || taken.error().code != ErrorCode::in_use || context.clock.now_ns() >= give_up)
         return taken;
       context.clock.sleep_ns(kLockRetry);
     }
   };
   RealProcesses processes;
-  queue::LeasedInstances instances(lease_doors(context, *open, processes), lease_log(*open, *node),
+  queue::LeasedInstances instances(lease_doors(context, open, processes), lease_log(open, node),
                                    take_lock);
-  const auto server = QueueServer::start(
-      context, **loop, {*open, *node, state_directory(flags.state_dir, *node)}, flags, instances);
-  if (!server) return failed(server.error());
-  note(context, (*server)->text() + "\n");
-  (*loop)->run();
+  const auto server = TRY(QueueServer::start(
+      context, *loop, {open, node, state_directory(flags.state_dir, node)}, flags, instances));
+  note(context, server->text() + "\n");
+  loop->run();
   return Exit::done;
 }
 

@@ -3,7 +3,6 @@
 
 #include <charconv>
 #include <csignal>
-#include <memory>
 
 #include "base/split.h"
 #include "commands.h"
@@ -43,38 +42,33 @@ Result<profile::StepCost> step_cost(const std::string& text) {
 
 Result<Exit> run_engine(Context& context, const EngineFlags& flags) {
   serve::StandinOptions options = flags.standin;
-  const auto cost = step_cost(flags.cost);
-  if (!cost) return failed(cost.error());
-  options.spec.cost = *cost;
+  options.spec.cost = TRY(step_cost(flags.cost));
   options.metrics = !flags.no_metrics;
   options.spec.blocks = (flags.kv_tokens - 1) / profile::kBlockTokens + 1;
   options.spec.step_tokens = std::max(options.spec.step_tokens, options.spec.sequences);
-  auto loop = serve::Loop::make();
-  if (!loop) return failed(loop.error());
-  auto opened = serve::Standin::open(**loop, options);
-  if (!opened) return failed(opened.error());
+  auto loop = TRY(serve::Loop::make());
+  auto opened = TRY(serve::Standin::open(*loop, options));
   bool asked = false;
-  const auto heard = (*loop)->on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int) {
-    if (std::exchange(asked, true) || (*opened)->open_requests() == 0) return (*loop)->stop();
-    (*opened)->drain();
+  const auto heard = loop->on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int) {
+    if (std::exchange(asked, true) || opened->open_requests() == 0) return loop->stop();
+    opened->drain();
   });
   if (!heard) return failed(heard.error());
-  serve::Loop::Timer ending(**loop, [&](std::int64_t due) {
-    if (asked && (*opened)->open_requests() == 0) return (*loop)->stop();
+  serve::Loop::Timer ending(*loop, [&](std::int64_t due) {
+    if (asked && opened->open_requests() == 0) return loop->stop();
     ending.at(due + 50'000'000);
   });
   ending.at(serve::Loop::now_ns());
-  say(context, fmt::format("listening at port {}\n", (*opened)->port()));
-  (*loop)->run();
+  say(context, fmt::format("listening at port {}\n", opened->port()));
+  loop->run();
   return Exit::done;
 }
 
 }  // namespace
 
 Command add_engine(CLI::App& app) {
-  auto flags = std::make_shared<EngineFlags>();
-  CLI::App* command = app.add_subcommand(
-      "engine", "Stand in for an engine of a language model: take its time, compute nothing");
+  auto [command, flags] = adding<EngineFlags>(
+      app, "engine", "Stand in for an engine of a language model: take its time, compute nothing");
   command->group("");  // for tests and measurements
   flag(*command, "--listen", flags->standin.listen)->default_str("127.0.0.1:0");
   flag(*command, "--model", flags->standin.model)->default_str("standin");

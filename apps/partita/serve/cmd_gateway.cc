@@ -74,22 +74,16 @@ Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& 
   if (options.tls_certificate.empty() != options.tls_key.empty())
     return bad_input("--tls-cert", "it and --tls-key go together");
   options.access_log.file = flags.access_log;
-  if (auto checked = check_origins(options.origins); !checked) return failed(checked.error());
+  TRY(check_origins(options.origins));
   if (!flags.oidc.empty()) {
-    if (auto trusted = check_trusted_file(flags.oidc); !trusted) return failed(trusted.error());
-    const Result<std::string> text = read_input(context.files, "--oidc", flags.oidc);
-    if (!text) return failed(text.error());
-    auto oidc = serve::OidcTokens::open(flags.oidc, *text);
-    if (!oidc) return failed(oidc.error());
-    options.oidc = *std::move(oidc);
+    TRY(check_trusted_file(flags.oidc));
+    const std::string text = TRY(read_input(context.files, "--oidc", flags.oidc));
+    options.oidc = TRY(serve::OidcTokens::open(flags.oidc, text));
   }
   if (flags.tokens.empty()) return options;
-  if (auto secret = check_secret_file(flags.tokens); !secret) return failed(secret.error());
-  const Result<std::string> text = read_input(context.files, "--tokens", flags.tokens);
-  if (!text) return failed(text.error());
-  Result<serve::Tokens> tokens = serve::parse_tokens(flags.tokens, *text);
-  if (!tokens) return failed(tokens.error());
-  options.tokens = *std::move(tokens);
+  TRY(check_secret_file(flags.tokens));
+  const std::string text = TRY(read_input(context.files, "--tokens", flags.tokens));
+  options.tokens = TRY(serve::parse_tokens(flags.tokens, text));
   return options;
 }
 
@@ -127,9 +121,7 @@ Result<void> add_caches(const std::vector<std::string>& words, serve::CoreOption
                                               word, plan::kMostCacheMib));
     cache.memory = Mib{static_cast<double>(*mib)};
     if (said.size() == 2) {
-      const Result<Seconds> ttl = parse_duration("--cache", said.back());
-      if (!ttl) return failed(ttl.error());
-      cache.ttl = *ttl;
+      cache.ttl = TRY(parse_duration("--cache", said.back()));
     }
     if (!core.caches.emplace(word.substr(0, is), cache).second)
       return bad_input("--cache", fmt::format("'{}': a service has one cache", word));
@@ -141,14 +133,11 @@ Result<serve::CoreOptions> core_options(const GatewayFlags& flags) {
   serve::CoreOptions core = flags.core;
   core.memory_bytes = static_cast<std::size_t>(flags.memory_mib) << 20;
   core.shed = !flags.no_shed;
-  if (auto added = add_canaries("--canary", flags.canaries, core); !added)
-    return failed(added.error());
-  if (auto added = add_canaries("--shadow", flags.shadows, core); !added)
-    return failed(added.error());
-  if (auto added = add_caches(flags.caches, core); !added) return failed(added.error());
-  const Result<Seconds> watch = parse_duration("--canary-watch", flags.canary_watch);
-  if (!watch) return failed(watch.error());
-  core.canary_watch = static_cast<serve::Nanos>(watch->value * kNsPerSecond);
+  TRY(add_canaries("--canary", flags.canaries, core));
+  TRY(add_canaries("--shadow", flags.shadows, core));
+  TRY(add_caches(flags.caches, core));
+  const Seconds watch = TRY(parse_duration("--canary-watch", flags.canary_watch));
+  core.canary_watch = static_cast<serve::Nanos>(watch.value * kNsPerSecond);
   return core;
 }
 
@@ -183,23 +172,19 @@ Result<serve::GivenEngines> given_engines(Context& context, const GatewayFlags& 
     if (equals == 0 || equals == std::string::npos)
       return bad_input("--engine", "SERVICE=URL is wanted");
     const std::string url = word.substr(equals + 1);
-    if (auto parsed = parse_url_prefix("--engine", url); !parsed) return failed(parsed.error());
+    TRY(parse_url_prefix("--engine", url));
     given.urls[word.substr(0, equals)].push_back(url);
   }
   if (!flags.services.empty()) {
-    const auto text = read_input(context.files, "--services", flags.services);
-    if (!text) return failed(text.error());
-    auto parsed =
-        forms::parse_services(flags.services, *text, files_beside(context.files, flags.services));
-    if (!parsed) return failed(parsed.error());
-    auto services = decide::with_traces(context.files, flags.services, *std::move(parsed));
-    if (!services) return failed(services.error());
-    given.services = {services->begin(), services->end()};
+    const auto text = TRY(read_input(context.files, "--services", flags.services));
+    auto parsed = TRY(
+        forms::parse_services(flags.services, text, files_beside(context.files, flags.services)));
+    auto services = TRY(decide::with_traces(context.files, flags.services, std::move(parsed)));
+    given.services = {services.begin(), services.end()};
   }
   // One that cannot be read is said by who follows it, and may be mended meanwhile.
   const auto assignment = actuate::read_assignment(context.files, directory);
-  auto checked = check_engines(given, flags.services, assignment.value_or(actuate::Assignment{}));
-  if (!checked) return failed(checked.error());
+  TRY(check_engines(given, flags.services, assignment.value_or(actuate::Assignment{})));
   return given;
 }
 
@@ -207,18 +192,16 @@ Result<serve::EngineOptions> engine_options(Context& context, const GatewayFlags
   serve::EngineOptions options;
   options.shed = !flags.no_shed;
   options.queue_limit = flags.core.queue_limit;
-  const Result<Seconds> idle = parse_duration("--stream-idle", flags.stream_idle);
-  if (!idle) return failed(idle.error());
-  options.stream_idle_ns = static_cast<std::int64_t>(idle->value * kNsPerSecond);
+  const Seconds idle = TRY(parse_duration("--stream-idle", flags.stream_idle));
+  options.stream_idle_ns = static_cast<std::int64_t>(idle.value * kNsPerSecond);
   if (flags.route != "tokens")
     options.routing =
         flags.route == "round-robin" ? serve::Routing::round_robin : serve::Routing::least_requests;
   if (flags.profiles.empty()) return options;
   const Result<hw::GpuModel> gpu = hw::builtin_model(flags.gpu);
   if (!gpu) return bad_input("--gpu", gpu.error().message);
-  auto measured = decide::load_measured(context.files, "--profiles", flags.profiles, *gpu);
-  if (!measured) return failed(measured.error());
-  options.engines = std::move(measured->engines);
+  auto measured = TRY(decide::load_measured(context.files, "--profiles", flags.profiles, *gpu));
+  options.engines = std::move(measured.engines);
   return options;
 }
 
@@ -226,15 +209,13 @@ Result<serve::EngineOptions> engine_options(Context& context, const GatewayFlags
 Result<serve::PeerOptions> peer_options(Context& context, const GatewayFlags& flags) {
   serve::PeerOptions options{.tls = !flags.front.tls_certificate.empty(), .ca_file = flags.tls_ca};
   if (flags.peer_token.empty()) return options;
-  if (auto secret = check_secret_file(flags.peer_token); !secret) return failed(secret.error());
-  const Result<std::string> text = read_input(context.files, "--peer-token", flags.peer_token);
-  if (!text) return failed(text.error());
-  options.token = text->substr(0, text->find_first_of("\r\n"));
+  TRY(check_secret_file(flags.peer_token));
+  const std::string text = TRY(read_input(context.files, "--peer-token", flags.peer_token));
+  options.token = text.substr(0, text.find_first_of("\r\n"));
   if (const std::string fault = serve::token_fault(options.token); !fault.empty())
     return bad_input(flags.peer_token + ":1", fault);
   const Url here{.tls = options.tls, .host = "127.0.0.1"};  // whether the certificates can be read
-  if (auto dialer = serve::HttpDialer::to(here, {.ca_file = flags.tls_ca}); !dialer)
-    return failed(dialer.error());
+  TRY(serve::HttpDialer::to(here, {.ca_file = flags.tls_ca}));
   return options;
 }
 
@@ -334,60 +315,49 @@ Result<void> open_grpc(Context& context, const std::string& listen,
 }
 
 Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
-  const Result<Seconds> grace = parse_duration("--grace", flags.grace);
-  if (!grace) return failed(grace.error());
-  Result<serve::FrontOptions> options = front_options(context, flags);
-  if (!options) return failed(options.error());
-  const auto engines = engine_options(context, flags);
-  if (!engines) return failed(engines.error());
-  const auto peers = peer_options(context, flags);
-  if (!peers) return failed(peers.error());
-  const Result<std::string> directory =
-      found_state_directory(context, flags.device, flags.state_directory);
-  if (!directory) return failed(directory.error());
-  const auto given = given_engines(context, flags, *directory);
-  if (!given) return failed(given.error());
-  if (auto made = context.files.make_directories(*directory); !made) return failed(made.error());
+  const Seconds grace = TRY(parse_duration("--grace", flags.grace));
+  serve::FrontOptions options = TRY(front_options(context, flags));
+  const auto engines = TRY(engine_options(context, flags));
+  const auto peers = TRY(peer_options(context, flags));
+  const std::string directory =
+      TRY(found_state_directory(context, flags.device, flags.state_directory));
+  const auto given = TRY(given_engines(context, flags, directory));
+  TRY(context.files.make_directories(directory));
 
   Running running;
   serve::raise_descriptor_limit();
-  auto loop = serve::Loop::make();
-  if (!loop) return failed(loop.error());
-  running.loop = *std::move(loop);
+  running.loop = TRY(serve::Loop::make());
   const auto heard = running.loop->on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int) {
-    wind_up(context, running, static_cast<serve::Nanos>(grace->value * kNsPerSecond));
+    wind_up(context, running, static_cast<serve::Nanos>(grace.value * kNsPerSecond));
   });
   if (!heard) return failed(heard.error());
   const auto tell = [&context](const std::string& line) { say(context, line + "\n"); };
-  Result<serve::CoreOptions> core = core_options(flags);
-  if (!core) return failed(core.error());
-  core->link_path = serve::link_path(*directory);
-  keep_choices(context, running, actuate::choices_path(*directory), tell, *core);
-  auto made = open_place(context, core->link_path,
-                         [&] { return serve::Core::open(*running.loop, *core, tell); });
+  serve::CoreOptions core = TRY(core_options(flags));
+  core.link_path = serve::link_path(directory);
+  keep_choices(context, running, actuate::choices_path(directory), tell, core);
+  auto made = open_place(context, core.link_path,
+                         [&] { return serve::Core::open(*running.loop, core, tell); });
   if (!made) return failed(made.error());
   running.core = *std::move(made);
-  running.engines = std::make_unique<serve::EnginePool>(*running.loop, *engines, tell);
-  const bool tls = !options->tls_certificate.empty();
-  options->peers = open_peers(running, *peers, tell);
-  const serve::FrontOptions secured = *options;
+  running.engines = std::make_unique<serve::EnginePool>(*running.loop, engines, tell);
+  const bool tls = !options.tls_certificate.empty();
+  options.peers = open_peers(running, peers, tell);
+  const serve::FrontOptions secured = options;
   auto front = open_place(context, flags.front.listen, [&] {
     return serve::Front::open(*running.loop, *running.core, secured, running.engines.get());
   });
   if (!front) return failed(front.error());
   running.front = *std::move(front);
-  if (!flags.grpc.empty())
-    if (auto grpc = open_grpc(context, flags.grpc, secured, running); !grpc)
-      return failed(grpc.error());
+  if (!flags.grpc.empty()) TRY(open_grpc(context, flags.grpc, secured, running));
   const std::string host = flags.front.listen.substr(0, flags.front.listen.rfind(':'));
   say(context,
       fmt::format("listening at {}://{}:{}{}, workers at {}\n", tls ? "https" : "http", host,
                   running.front->port(),
                   running.grpc ? fmt::format(", gRPC at port {}", running.grpc->port()) : "",
-                  core->link_path));
+                  core.link_path));
   running.host = std::make_unique<serve::Host>(
       serve::HostDoors{*running.loop, *running.core, *running.engines, context.files,
-                       running.processes, *directory, tell, *given, running.peers.get()});
+                       running.processes, directory, tell, given, running.peers.get()});
   running.loop->run();
   return Exit::done;
 }
@@ -428,9 +398,8 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
 }  // namespace
 
 Command add_gateway(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "gateway", "Take requests for the services of this node and give them to its workers");
-  auto flags = std::make_shared<GatewayFlags>();
+  auto [command, flags] = adding<GatewayFlags>(
+      app, "gateway", "Take requests for the services of this node and give them to its workers");
   add_flags(*command, *flags);
   add_device_flags(*command, flags->device);
   command->footer(

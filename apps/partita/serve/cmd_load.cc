@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 
 #include "base/secret_file.h"
@@ -51,15 +50,12 @@ struct LoadFlags {
 // The services with the traffic that is played, as `simulate` takes it.
 Result<decide::PlayedTraffic> played_services(Context& context, const LoadFlags& flags,
                                               const sim::ServingOptions& options) {
-  const auto text = read_input(context.files, "--services", flags.services);
-  if (!text) return failed(text.error());
+  const auto text = TRY(read_input(context.files, "--services", flags.services));
   auto services =
-      forms::parse_services(flags.services, *text, files_beside(context.files, flags.services));
-  if (!services) return failed(services.error());
-  auto loaded = decide::with_traces(context.files, flags.services, *std::move(services));
-  if (!loaded) return failed(loaded.error());
+      TRY(forms::parse_services(flags.services, text, files_beside(context.files, flags.services)));
+  auto loaded = TRY(decide::with_traces(context.files, flags.services, std::move(services)));
   plan::ServingProblem problem;
-  problem.services = forms::own_demands(*loaded);
+  problem.services = forms::own_demands(loaded);
   return decide::play(context.files, std::move(problem), flags.traffic, options);
 }
 
@@ -68,13 +64,12 @@ Result<decide::PlayedTraffic> server_services(const LoadFlags& flags,
                                               const sim::ServingOptions& options) {
   if (flags.model.empty()) return bad_input("--model", "is needed with --scenario server");
   if (!(flags.target_qps > 0)) return bad_input("--target-qps", "is needed with --scenario server");
-  const Result<Seconds> bound = parse_duration("--latency-bound", flags.latency_bound);
-  if (!bound) return failed(bound.error());
+  const Seconds bound = TRY(parse_duration("--latency-bound", flags.latency_bound));
   decide::PlayedTraffic played{.problem = {}, .options = options};
   plan::Service& service = played.problem.services.emplace_back();
   service.name = service.model = flags.model;
   service.rate = Rps{flags.target_qps};
-  service.slo = Millis{bound->value * 1e3};
+  service.slo = Millis{bound.value * 1e3};
   return played;
 }
 
@@ -95,10 +90,9 @@ std::vector<serve::LoadService> load_services(const decide::PlayedTraffic& playe
 
 Result<std::string> token_of(Context& context, const std::string& file) {
   if (file.empty()) return std::string();
-  if (auto secret = check_secret_file(file); !secret) return failed(secret.error());
-  const auto text = read_input(context.files, "--token-file", file);
-  if (!text) return failed(text.error());
-  std::string token = text->substr(0, text->find_first_of("\r\n"));
+  TRY(check_secret_file(file));
+  const auto text = TRY(read_input(context.files, "--token-file", file));
+  std::string token = text.substr(0, text.find_first_of("\r\n"));
   const bool fine =
       !token.empty() && std::ranges::all_of(token, [](char c) { return c > ' ' && c < 0x7f; });
   if (!fine) return bad_input(file, "its first line is not a token");
@@ -110,19 +104,17 @@ Result<serve::LoadOptions> load_options(Context& context, const LoadFlags& flags
   if (flags.url.empty() == flags.openai.empty())
     return bad_input("--url", "say one of it and --openai");
   const bool openai = !flags.openai.empty();
-  auto url = parse_url_prefix(openai ? "--openai" : "--url", openai ? flags.openai : flags.url);
-  if (!url) return failed(url.error());
-  const Result<Seconds> duration = parse_duration("--duration", flags.duration);
-  if (!duration) return failed(duration.error());
-  const auto token = token_of(context, flags.token_file);
-  if (!token) return failed(token.error());
-  if (url->path.ends_with("/v1")) url->path.resize(url->path.size() - 3);
-  options.url = *url;
+  auto url =
+      TRY(parse_url_prefix(openai ? "--openai" : "--url", openai ? flags.openai : flags.url));
+  const Seconds duration = TRY(parse_duration("--duration", flags.duration));
+  const auto token = TRY(token_of(context, flags.token_file));
+  if (url.path.ends_with("/v1")) url.path.resize(url.path.size() - 3);
+  options.url = url;
   options.tls = flags.tls;
-  options.token = *token;
+  options.token = token;
   options.connections = flags.connections;
   options.first_in_line = flags.first;
-  options.duration = static_cast<sim::Nanos>(duration->value * sim::kNanosPerSecond);
+  options.duration = static_cast<sim::Nanos>(duration.value * sim::kNanosPerSecond);
   options.seed = flags.seed;
   if (!flags.scenario.empty()) options.min_requests = flags.min_requests;
   options.patience = static_cast<sim::Nanos>(kServerPatienceS * sim::kNanosPerSecond);
@@ -142,17 +134,14 @@ Result<std::optional<sim::ServingReport>> prediction(Context& context, const Loa
   decide::ProblemFiles files;
   files.services = flags.services;
   files.profiles = flags.profiles;
-  const auto judged = decide::load_judged_plan(context.files, flags.plan, files);
-  if (!judged) return failed(judged.error());
-  if (!judged->verdict)
+  const auto judged = TRY(decide::load_judged_plan(context.files, flags.plan, files));
+  if (!judged.verdict)
     return failed({ErrorCode::infeasible,
-                   decide::reasons_text("the plan is broken:", judged->verdict.error().violations),
+                   decide::reasons_text("the plan is broken:", judged.verdict.error().violations),
                    flags.plan});
-  const auto played = decide::play(context.files, judged->problem, flags.traffic, options);
-  if (!played) return failed(played.error());
-  auto timed = decide::simulate(played->problem, *judged->verdict, played->options);
-  if (!timed) return failed(timed.error());
-  return Predicted{std::move(timed->report)};
+  const auto played = TRY(decide::play(context.files, judged.problem, flags.traffic, options));
+  auto timed = TRY(decide::simulate(played.problem, *judged.verdict, played.options));
+  return Predicted{std::move(timed.report)};
 }
 
 void add_prediction(serve::LoadReport& report, const sim::ServingReport& predicted) {
@@ -236,59 +225,52 @@ Result<serve::LoadReport> measured(Context& context, const LoadFlags& flags,
   LiveTable table(context, services);
   options.stop = [&] { return stop.within(0); };
   options.watch = [&](const serve::LoadMoment& moment) { table.show(moment); };
-  const auto outcome = serve::run_load(options, services, context.clock);
-  if (!outcome) return failed(outcome.error());
-  if (flags.first && !outcome->first_in_line)
+  const auto outcome = TRY(serve::run_load(options, services, context.clock));
+  if (flags.first && !outcome.first_in_line)
     complain(context, "warning: --first: the system refuses the priority (CAP_SYS_NICE)");
   std::vector<serve::PlayedService> names;
   for (const plan::Service& service : played.problem.services)
     names.push_back({service.name,
                      played.options.arrivals == sim::ArrivalKind::trace ? 0 : service.rate.value,
                      service.tokens.has_value()});
-  serve::LoadReport report = serve::report_of(options, names, *outcome);
+  serve::LoadReport report = serve::report_of(options, names, outcome);
   if (!flags.scenario.empty()) {
     serve::ServerScenario asked;
     asked.target_qps = flags.target_qps;
     asked.latency_bound_ms = played.problem.services.front().slo.value;
     asked.min_requests = flags.min_requests;
     asked.min_duration_s = static_cast<double>(options.duration) / sim::kNanosPerSecond;
-    report.server = serve::judged_server(asked, *outcome);
+    report.server = serve::judged_server(asked, outcome);
   }
   return report;
 }
 
 Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
-  const auto options = load_options(context, flags);
-  if (!options) return failed(options.error());
+  const auto options = TRY(load_options(context, flags));
   sim::ServingOptions simulated;
-  simulated.duration = Seconds{static_cast<double>(options->duration) / sim::kNanosPerSecond};
+  simulated.duration = Seconds{static_cast<double>(options.duration) / sim::kNanosPerSecond};
   simulated.seed = flags.seed;
   const bool server = !flags.scenario.empty();
   if (!server && flags.services.empty())
     return bad_input("--services", "is required: what is sent to the server");
   const auto played =
-      server ? server_services(flags, simulated) : played_services(context, flags, simulated);
-  if (!played) return failed(played.error());
-  for (const plan::Service& service : played->problem.services)
+      TRY(server ? server_services(flags, simulated) : played_services(context, flags, simulated));
+  for (const plan::Service& service : played.problem.services)
     if (!service.tokens && !flags.openai.empty())
       return bad_input("--openai", fmt::format("service {} is no language model", service.name));
-  const auto predicted = prediction(context, flags, simulated);
-  if (!predicted) return failed(predicted.error());
-  auto report = measured(context, flags, *played, *options);
-  if (!report) return failed(report.error());
-  if (*predicted) add_prediction(*report, **predicted);
-  for (const std::string& doubt : serve::load_doubts(*report))
+  const auto predicted = TRY(prediction(context, flags, simulated));
+  auto report = TRY(measured(context, flags, played, options));
+  if (predicted) add_prediction(report, *predicted);
+  for (const std::string& doubt : serve::load_doubts(report))
     complain(context, "warning: " + doubt);
-  const auto content = wants_document(flags.output)
-                           ? document_as(flags.output, serve::load_report_json(*report))
-                           : serve::load_report_text(*report);
-  if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written)
-    return failed(written.error());
+  const auto content =
+      TRY(wants_document(flags.output) ? document_as(flags.output, serve::load_report_json(report))
+                                       : serve::load_report_text(report));
+  TRY(deliver(context, flags.output, content));
   // Answered by nobody, which is no measurement of anything.
-  if (const std::string silent = serve::silence(*report); !silent.empty())
-    return failed({ErrorCode::environment, silent, report->url});
-  return held(context, flags, *report);
+  if (const std::string silent = serve::silence(report); !silent.empty())
+    return failed({ErrorCode::environment, silent, report.url});
+  return held(context, flags, report);
 }
 
 void add_load_traffic(CLI::App& command, LoadFlags& flags) {
@@ -324,9 +306,8 @@ void add_connection_flags(CLI::App& command, LoadFlags& flags) {
 }  // namespace
 
 Command add_load(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "load", "Send requests to a server when they are due, and compare with the simulator");
-  auto flags = std::make_shared<LoadFlags>();
+  auto [command, flags] = adding<LoadFlags>(
+      app, "load", "Send requests to a server when they are due, and compare with the simulator");
   add_connection_flags(*command, *flags);
   add_load_traffic(*command, *flags);
   add_server_scenario(*command, *flags);

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <memory>
 #include <thread>
 
 #include "base/append.h"
@@ -70,17 +69,15 @@ Result<serve::EnginePointer> null_engine_of(const WorkerFlags& flags, const std:
   const auto read = [](const char* flag, const std::vector<std::string>& texts,
                        std::vector<serve::TensorSpec>& into) -> Result<void> {
     for (const std::string& text : texts) {
-      Result<serve::TensorSpec> tensor = serve::parse_tensor_spec(flag, text);
-      if (!tensor) return failed(tensor.error());
-      into.push_back(*std::move(tensor));
+      serve::TensorSpec tensor = TRY(serve::parse_tensor_spec(flag, text));
+      into.push_back(std::move(tensor));
     }
     return {};
   };
-  if (auto done = read("--input", flags.inputs, spec.inputs); !done) return failed(done.error());
-  if (auto done = read("--output-tensor", flags.outputs, spec.outputs); !done)
-    return failed(done.error());
+  TRY(read("--input", flags.inputs, spec.inputs));
+  TRY(read("--output-tensor", flags.outputs, spec.outputs));
   serve::give_text_room(spec, static_cast<std::size_t>(flags.text_bytes));
-  if (auto good = serve::check_model("--null", spec); !good) return failed(good.error());
+  TRY(serve::check_model("--null", spec));
   return serve::null_engine(std::move(spec),
                             {.batch_ns = static_cast<std::int64_t>(flags.batch_us * kMicrosecond),
                              .item_ns = static_cast<std::int64_t>(flags.item_us * kMicrosecond)});
@@ -125,9 +122,8 @@ Result<Buckets> buckets_of(const std::string& text, const std::string& service) 
                                                 kMostLearned));
     buckets.learned = *most;
   } else if (!text.empty()) {
-    const auto sizes = serve::parse_counts("--buckets", text, kMaxBucket);
-    if (!sizes) return failed(sizes.error());
-    buckets.given.assign(sizes->begin(), sizes->end());
+    const auto sizes = TRY(serve::parse_counts("--buckets", text, kMaxBucket));
+    buckets.given.assign(sizes.begin(), sizes.end());
   }
   return buckets;
 }
@@ -139,9 +135,8 @@ Result<serve::ModelConfig> config_of(Context& context, const std::string& folder
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored) || !context.files.exists(path))
     return serve::ModelConfig{};
-  const Result<std::string> text = context.files.read(path);
-  if (!text) return failed(text.error());
-  Result<serve::ModelConfig> config = serve::parse_model_config(path, *text);
+  const std::string text = TRY(context.files.read(path));
+  Result<serve::ModelConfig> config = serve::parse_model_config(path, text);
   if (config && config->max_batch) flags.batch = std::min(flags.batch, *config->max_batch);
   if (config && !config->left.empty())
     note(context, fmt::format("worker: {}: what it says of {} is decided by the plan\n", path,
@@ -154,43 +149,36 @@ Result<serve::EnginePointer> onnx_engine_of(Context& context, WorkerFlags& flags
                                             const std::string& service) {
   std::error_code ignored;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
-  const Result<serve::OrtLibrary> library =
-      serve::OrtLibrary::load(serve::onnxruntime_places(program));
-  if (!library) return failed(library.error());
-  const Result<serve::ChosenAxes> axes = serve::parse_axes(flags.axes);
-  if (!axes) return failed(axes.error());
-  const Result<serve::ChosenValues> values = serve::parse_values(flags.values);
-  if (!values) return failed(values.error());
-  auto states = serve::parse_states(flags.states);
-  if (!states) return failed(states.error());
-  Result<Buckets> buckets = buckets_of(flags.buckets, service);
-  if (!buckets) return failed(buckets.error());
+  const serve::OrtLibrary library =
+      TRY(serve::OrtLibrary::load(serve::onnxruntime_places(program)));
+  const serve::ChosenAxes axes = TRY(serve::parse_axes(flags.axes));
+  const serve::ChosenValues values = TRY(serve::parse_values(flags.values));
+  auto states = TRY(serve::parse_states(flags.states));
+  Buckets buckets = TRY(buckets_of(flags.buckets, service));
   const std::string path = without_bucket(flags.model, service);
-  Result<serve::ModelConfig> config = config_of(context, path, flags);
-  if (!config) return failed(config.error());
-  const bool file_has_shapes = !config->shapes.empty(), file_has_states = !config->states.empty();
-  shapes.merge(config->shapes);
-  if (states->empty()) states->merge(config->states);
-  const Result<serve::ModelFile> file = serve::model_file_of(path, flags.version, config->file);
-  if (!file) return failed(file.error());
+  serve::ModelConfig config = TRY(config_of(context, path, flags));
+  const bool file_has_shapes = !config.shapes.empty(), file_has_states = !config.states.empty();
+  shapes.merge(config.shapes);
+  if (states.empty()) states.merge(config.states);
+  const serve::ModelFile file = TRY(serve::model_file_of(path, flags.version, config.file));
   auto engine =
-      serve::ort_engine(*library, {.model_file = file->path,
-                                   .name = flags.name.empty() ? name_of(service) : flags.name,
-                                   .version = file->version,
-                                   .max_batch = flags.batch,
-                                   .threads = flags.threads,
-                                   .spin = flags.spin,
-                                   .gpu = !flags.no_gpu,
-                                   .shapes = shapes,
-                                   .axes = *axes,
-                                   .values = *values,
-                                   .buckets = std::move(buckets->given),
-                                   .learned_buckets = buckets->learned,
-                                   .usual = buckets->usual,
-                                   .states = *states,
-                                   .cache = config->cache,
-                                   .text_bytes = static_cast<std::size_t>(flags.text_bytes),
-                                   .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
+      serve::ort_engine(library, {.model_file = file.path,
+                                  .name = flags.name.empty() ? name_of(service) : flags.name,
+                                  .version = file.version,
+                                  .max_batch = flags.batch,
+                                  .threads = flags.threads,
+                                  .spin = flags.spin,
+                                  .gpu = !flags.no_gpu,
+                                  .shapes = shapes,
+                                  .axes = axes,
+                                  .values = values,
+                                  .buckets = std::move(buckets.given),
+                                  .learned_buckets = buckets.learned,
+                                  .usual = buckets.usual,
+                                  .states = states,
+                                  .cache = config.cache,
+                                  .text_bytes = static_cast<std::size_t>(flags.text_bytes),
+                                  .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
   if (engine) return engine;
   const std::string& of = engine.error().context;
   if ((of == "--shape" && flags.shapes.empty() && file_has_shapes) ||
@@ -202,22 +190,19 @@ Result<serve::EnginePointer> onnx_engine_of(Context& context, WorkerFlags& flags
 Result<serve::EnginePointer> engine_of(Context& context, WorkerFlags& flags,
                                        const std::string& service) {
   if (flags.null) return null_engine_of(flags, service);
-  const Result<serve::ChosenShapes> shapes = serve::parse_shapes(flags.shapes);
-  if (!shapes) return failed(shapes.error());
+  const serve::ChosenShapes shapes = TRY(serve::parse_shapes(flags.shapes));
   if (!flags.forward.empty()) {
-    const Result<Url> url = serve::parse_server_url("--forward", flags.forward);
-    if (!url) return failed(url.error());
-    const Result<Seconds> timeout = parse_duration("--timeout", flags.timeout);
-    if (!timeout) return failed(timeout.error());
+    const Url url = TRY(serve::parse_server_url("--forward", flags.forward));
+    const Seconds timeout = TRY(parse_duration("--timeout", flags.timeout));
     return serve::forward_engine(
-        {.url = *url,
+        {.url = url,
          .name = flags.name.empty() ? service : flags.name,
          .max_batch = flags.batch,
-         .timeout_ns = static_cast<std::int64_t>(timeout->value * kNanosPerSecond),
-         .shapes = *shapes,
+         .timeout_ns = static_cast<std::int64_t>(timeout.value * kNanosPerSecond),
+         .shapes = shapes,
          .text_bytes = static_cast<std::size_t>(flags.text_bytes)});
   }
-  return onnx_engine_of(context, flags, *shapes, service);
+  return onnx_engine_of(context, flags, shapes, service);
 }
 
 // The models of a folder: NAME.onnx, and folders NAME as one model has them.
@@ -255,13 +240,12 @@ Result<serve::EnginePointer> set_of(Context& context, const WorkerFlags& flags,
                                     const std::string& service) {
   if (!flags.forward.empty())
     return bad_input("--hold-models", "a server behind --forward loads its models itself");
-  Result<std::vector<std::string>> models =
-      flags.null ? Result<std::vector<std::string>>() : models_in(flags.model);
-  if (!models) return failed(models.error());
+  std::vector<std::string> models =
+      TRY(flags.null ? Result<std::vector<std::string>>() : models_in(flags.model));
   return serve::set_engine(
       {.name = service,
        .held = static_cast<std::size_t>(flags.hold),
-       .models = *std::move(models),
+       .models = std::move(models),
        .load = [&context,
                 flags](const std::string& model) { return model_of_set(context, flags, model); },
        .now_ns = serve::steady_ns});
@@ -283,15 +267,13 @@ Result<Descriptor> leave_signals() {
 }
 
 Result<void> serve_streams(const WorkerFlags& flags, const serve::LoopOptions& loop) {
-  const Result<Url> url = serve::parse_server_url("--forward", flags.forward);
-  if (!url) return failed(url.error());
-  const Result<Seconds> timeout = parse_duration("--timeout", flags.timeout);
-  if (!timeout) return failed(timeout.error());
+  const Url url = TRY(serve::parse_server_url("--forward", flags.forward));
+  const Seconds timeout = TRY(parse_duration("--timeout", flags.timeout));
   serve::Streams streams(
-      {.url = *url,
+      {.url = url,
        .name = loop.seat.service,
        .max_batch = flags.batch,
-       .timeout_ns = static_cast<std::int64_t>(timeout->value * kNanosPerSecond)});
+       .timeout_ns = static_cast<std::int64_t>(timeout.value * kNanosPerSecond)});
   return serve::run_worker(streams, loop);
 }
 
@@ -300,13 +282,12 @@ Result<int> pin(const WorkerFlags& flags) {
   if (flags.cpus.empty() && flags.units.empty()) return std::max(1, flags.threads);
   if (!flags.cpus.empty() && !flags.units.empty())
     return bad_input("--units", "and --cpus say the same thing; give one of them");
-  const Result<std::vector<int>> cpus =
-      flags.cpus.empty() ? serve::cpus_of_units("--units", flags.units, serve::usable_cpus())
-                         : serve::parse_cpus("--cpus", flags.cpus);
-  if (!cpus) return failed(cpus.error());
-  if (auto pinned = serve::pin_to(*cpus); !pinned) return failed(pinned.error());
+  const std::vector<int> cpus =
+      TRY(flags.cpus.empty() ? serve::cpus_of_units("--units", flags.units, serve::usable_cpus())
+                             : serve::parse_cpus("--cpus", flags.cpus));
+  TRY(serve::pin_to(cpus));
   if (flags.threads > 0) return flags.threads;
-  return flags.units.empty() ? 1 : static_cast<int>(cpus->size());
+  return flags.units.empty() ? 1 : static_cast<int>(cpus.size());
 }
 
 Result<Exit> run_worker_command(Context& context, WorkerFlags flags) {
@@ -319,24 +300,20 @@ Result<Exit> run_worker_command(Context& context, WorkerFlags flags) {
   if (service.empty()) service = std::filesystem::path(flags.model).stem().string();
   if (service.empty()) return bad_input("--service", "say whose requests this worker wants");
   if (flags.with_parent) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const Result<Descriptor> leave = leave_signals();
-  if (!leave) return failed(leave.error());
-  const Result<int> threads = pin(flags);
-  if (!threads) return failed(threads.error());
-  flags.threads = *threads;
+  const Descriptor leave = TRY(leave_signals());
+  flags.threads = TRY(pin(flags));
   const std::string place = environment_variable("PARTITA_WORKER");
   const serve::LoopOptions loop{
       .seat = {.link = link_of(flags, place), .place = place, .service = service},
-      .leave_fd = leave->get(),
+      .leave_fd = leave.get(),
       .say = [&](const std::string& line) { note(context, "worker: " + line + "\n"); }};
   if (flags.openai) {
-    if (auto served = serve_streams(flags, loop); !served) return failed(served.error());
+    TRY(serve_streams(flags, loop));
     return Exit::done;
   }
-  const Result<serve::EnginePointer> engine =
-      flags.hold > 0 ? set_of(context, flags, service) : engine_of(context, flags, service);
-  if (!engine) return failed(engine.error());
-  if (auto served = serve::run_worker(**engine, loop); !served) return failed(served.error());
+  const serve::EnginePointer engine =
+      TRY(flags.hold > 0 ? set_of(context, flags, service) : engine_of(context, flags, service));
+  TRY(serve::run_worker(*engine, loop));
   return Exit::done;
 }
 
@@ -360,9 +337,8 @@ void add_forward_flags(CLI::App& command, WorkerFlags& flags) {
 }  // namespace
 
 Command add_worker(CLI::App& app) {
-  auto flags = std::make_shared<WorkerFlags>();
-  CLI::App* command = app.add_subcommand(
-      "worker", "Run one model for the gateway: ONNX Runtime, or another server behind it");
+  auto [command, flags] = adding<WorkerFlags>(
+      app, "worker", "Run one model for the gateway: ONNX Runtime, or another server behind it");
   command->group("");  // `partita workers` runs it
   flag(*command, "--model", flags->model);
   add_forward_flags(*command, *flags);

@@ -76,15 +76,13 @@ Result<Child> DemoCircle::begin(const Words& words, const std::string& output) {
 }
 
 Result<int> DemoCircle::command(const Words& words, const std::string& output) {
-  auto child = begin(words, output);
-  if (!child) return failed(child.error());
-  return child->wait();
+  auto child = TRY(begin(words, output));
+  return child.wait();
 }
 
 Result<void> DemoCircle::must(const Words& words, const std::string& output) {
-  const Result<int> status = command(words, output);
-  if (!status) return failed(status.error());
-  if (*status != 0) return failed(refusal(fmt::format("`{}` ended with {}", words[0], *status)));
+  const int status = TRY(command(words, output));
+  if (status != 0) return failed(refusal(fmt::format("`{}` ended with {}", words[0], status)));
   return {};
 }
 
@@ -102,7 +100,7 @@ DemoCircle::Words DemoCircle::shortened(Words words) const {
 Result<void> DemoCircle::clean_node(const std::string& gpu_model) {
   forget("state");
   forget("node.state");
-  if (auto made = context_.files.make_directories(in("state")); !made) return failed(made.error());
+  TRY(context_.files.make_directories(in("state")));
   const std::string node =
       fmt::format("gpus: [{{model: {}, count: 1, mig: true}}]\nstate: {}\nspeed: 0\n", gpu_model,
                   in("node.state"));
@@ -113,18 +111,13 @@ Result<void> DemoCircle::clean_node(const std::string& gpu_model) {
 
 Result<void> DemoCircle::begin_serving(int port, const std::string& worker, std::size_t workers) {
   auto gateway =
-      launch({"gateway", "--http", fmt::format("127.0.0.1:{}", port)}, in("gateway.log"));
-  if (!gateway) return failed(gateway.error());
-  gateway_.emplace(*std::move(gateway));
-  auto supervisor = launch({"workers", "--command", worker}, in("workers.log"));
-  if (!supervisor) return failed(supervisor.error());
-  workers_.emplace(*std::move(supervisor));
-  if (auto done = must({"apply", in("plan.json"), "--driver", "sim"}, in("apply.log")); !done)
-    return done;
-  if (auto done = until_ready(workers); !done) return done;
-  auto url = listening_at();
-  if (!url) return failed(url.error());
-  url_ = *std::move(url);
+      TRY(launch({"gateway", "--http", fmt::format("127.0.0.1:{}", port)}, in("gateway.log")));
+  gateway_.emplace(std::move(gateway));
+  auto supervisor = TRY(launch({"workers", "--command", worker}, in("workers.log")));
+  workers_.emplace(std::move(supervisor));
+  TRY(must({"apply", in("plan.json"), "--driver", "sim"}, in("apply.log")));
+  TRY(until_ready(workers));
+  url_ = TRY(listening_at());
   return {};
 }
 
@@ -168,12 +161,11 @@ bool DemoCircle::goes_on(Progress& progress, const std::vector<Pid>& processes) 
 
 // The gateway's first line says where it listens.
 Result<std::string> DemoCircle::listening_at() {
-  const Result<std::string> log = context_.files.read(in("gateway.log"));
-  if (!log) return failed(log.error());
-  const std::size_t begin = log->rfind("listening at ");
-  if (begin == log->npos) return failed(refusal("the gateway does not listen"));
+  const std::string log = TRY(context_.files.read(in("gateway.log")));
+  const std::size_t begin = log.rfind("listening at ");
+  if (begin == log.npos) return failed(refusal("the gateway does not listen"));
   const std::size_t from = begin + 13;
-  return log->substr(from, log->find(',', from) - from);
+  return log.substr(from, log.find(',', from) - from);
 }
 
 Exit DemoCircle::end(bool held) {

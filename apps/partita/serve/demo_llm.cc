@@ -43,14 +43,13 @@ class LlmDemo : DemoCircle {
   Result<Exit> run() {
     for (const auto step : {&LlmDemo::prepare, &LlmDemo::make_models, &LlmDemo::measure,
                             &LlmDemo::plan, &LlmDemo::serve})
-      if (auto done = (this->*step)(); !done) return failed(done.error());
+      TRY((this->*step)());
     headline("Traffic, and what was predicted for it");
-    const Result<int> load =
-        command({"load", "--url", url(), "--services", in("services.yaml"), "--plan",
-                 in("plan.json"), "--profiles", profiles(), "--duration", "30s", "--require",
-                 "0.98", "--seed", std::to_string(flags_.seed)});
-    if (!load) return failed(load.error());
-    return end(*load == 0);
+    const int load =
+        TRY(command({"load", "--url", url(), "--services", in("services.yaml"), "--plan",
+                     in("plan.json"), "--profiles", profiles(), "--duration", "30s", "--require",
+                     "0.98", "--seed", std::to_string(flags_.seed)}));
+    return end(load == 0);
   }
 
  private:
@@ -59,7 +58,7 @@ class LlmDemo : DemoCircle {
   Result<void> prepare() {
     if (serve::usable_cpus().size() < 2)
       return failed(refusal("needs two cores, one for each language model"));
-    if (auto made = clean_node(kUnits); !made) return made;
+    TRY(clean_node(kUnits));
     for (const char* name : {"points.csv", "vision.csv"}) forget(name);
     const auto build = std::filesystem::path(program()).parent_path().parent_path();
     addon_ = (build / "llm_engine").string();
@@ -77,10 +76,9 @@ class LlmDemo : DemoCircle {
     if (!real_) return {};
     headline("Two language models of random weights, made here");
     for (const DemoLlm& model : kLlms) {
-      auto made = Child::start({.argv = {"node", tools_ + "/make_model.mjs", model_file(model),
-                                         "--layers", model.layers, "--width", model.width}});
-      if (!made) return failed(made.error());
-      if (made->wait() != 0) return failed(refusal("the model cannot be written"));
+      auto made = TRY(Child::start({.argv = {"node", tools_ + "/make_model.mjs", model_file(model),
+                                             "--layers", model.layers, "--width", model.width}}));
+      if (made.wait() != 0) return failed(refusal("the model cannot be written"));
       say(context_,
           fmt::format("{}: {} layers of width {}\n", model.name, model.layers, model.width));
     }
@@ -110,15 +108,13 @@ class LlmDemo : DemoCircle {
     for (const DemoLlm& model : kLlms) {
       const std::string log_name = fmt::format("{}.log", model.name), log = in(log_name);
       forget(log_name.c_str());  // an earlier demo's: its first line has another port
-      auto running = Child::start(
-          {.argv = {"sh", "-c", engine(model, "0", "1u@0")}, .called = "node", .output = log});
-      if (!running) return failed(running.error());
-      const auto there = listening(*running, log);
-      if (!there) return failed(there.error());
+      auto running = TRY(Child::start(
+          {.argv = {"sh", "-c", engine(model, "0", "1u@0")}, .called = "node", .output = log}));
+      const auto there = TRY(listening(running, log));
       if (auto done = must({"profile",
                             "measure",
                             "--openai",
-                            *there,
+                            there,
                             "--name",
                             model.name,
                             "--told",
@@ -139,8 +135,8 @@ class LlmDemo : DemoCircle {
                             in("points.csv")});
           !done)
         return done;
-      running->terminate();
-      running->wait();
+      running.terminate();
+      running.wait();
     }
     return measure_vision();
   }
@@ -148,12 +144,11 @@ class LlmDemo : DemoCircle {
   // On a machine that is busy a short look tells nothing: then a longer one.
   Result<void> measure_vision() {
     for (const char* time : {"500ms", "2s", "8s", "30s"}) {
-      const Result<int> status = command(
+      const int status = TRY(command(
           {"profile", "measure", "--null", "--name", "vision", "--worker-flag=--batch-us",
            "--worker-flag=500", "--worker-flag=--item-us", "--worker-flag=200", "--instances", "1",
-           "--batches", "1,4", "--point-time", time, "--precision", "10", "-o", in("vision.csv")});
-      if (!status) return failed(status.error());
-      if (*status == 0) return {};
+           "--batches", "1,4", "--point-time", time, "--precision", "10", "-o", in("vision.csv")}));
+      if (status == 0) return {};
       forget("vision.csv");
     }
     return failed(refusal("`profile` measures nothing that is sure: this machine is too busy"));
@@ -176,12 +171,10 @@ class LlmDemo : DemoCircle {
   // the requests that it carries, of those of which it carries least: on a busy machine one point
   // is several times as fast as the next.
   Result<std::string> service_of(const DemoLlm& model) {
-    const Result<std::string> text = context_.files.read(in("points.csv"));
-    if (!text) return failed(text.error());
-    const auto all = llm::parse_points(in("points.csv"), *text);
-    if (!all) return failed(all.error());
+    const std::string text = TRY(context_.files.read(in("points.csv")));
+    const auto all = TRY(llm::parse_points(in("points.csv"), text));
     double ttft = 0, tpot = 0, fullest = 0, rate = 0;
-    for (const llm::Measured& measured : *all) {
+    for (const llm::Measured& measured : all) {
       if (measured.configuration.model != model.name) continue;
       for (const llm::Point& point : measured.points) {
         ttft = std::max(ttft, point.ttft.value);
@@ -207,16 +200,14 @@ class LlmDemo : DemoCircle {
         fmt::format("services:\n  - {{name: vision, model: vision, rate_rps: {}, slo_ms: {}}}\n",
                     kVisionRps, kVisionMs);
     for (const DemoLlm& model : kLlms) {
-      const auto service = service_of(model);
-      if (!service) return failed(service.error());
-      text += *service;
+      const auto service = TRY(service_of(model));
+      text += service;
     }
     say(context_, text + "\n");
-    if (auto written = context_.files.write_atomic(in("services.yaml"), text); !written)
-      return written;
+    TRY(context_.files.write_atomic(in("services.yaml"), text));
     const Words words = {"plan",  "--services", in("services.yaml"), "--profiles", profiles(),
                          "--gpu", kUnits,       "--max-gpus",        "1"};
-    if (auto shown = must(words); !shown) return shown;
+    TRY(must(words));
     Words kept = words;
     kept.insert(kept.end(), {"--format", "json", "-o", in("plan.json")});
     return must(kept);
@@ -233,8 +224,7 @@ class LlmDemo : DemoCircle {
         ";;\n"
         "esac\n",
         program());
-    if (auto written = context_.files.write_atomic(in("worker.sh"), script); !written)
-      return written;
+    TRY(context_.files.write_atomic(in("worker.sh"), script));
     return begin_serving(flags_.port,
                          fmt::format("sh '{}' {{service}} {{port}} {{profile}}@{{start}} {{batch}}",
                                      in("worker.sh")),
@@ -249,9 +239,9 @@ class LlmDemo : DemoCircle {
 }  // namespace
 
 Command add_demo_llm(CLI::App& demo) {
-  auto flags = std::make_shared<LlmFlags>();
-  CLI::App* command = demo.add_subcommand(
-      "llm", "The whole circle of language models on this machine's cores: measure, plan, serve");
+  auto [command, flags] = adding<LlmFlags>(
+      demo, "llm",
+      "The whole circle of language models on this machine's cores: measure, plan, serve");
   flag(*command, "--folder", flags->folder)->capture_default_str();
   within(flag(*command, "--port", flags->port), 0, 65535)->capture_default_str();
   add_seed(*command, flags->seed);

@@ -1,11 +1,9 @@
-#include "serve/demo_models.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <memory>
 
 #include "flags.h"
+#include "serve/demo_serve.h"
 #include "serve/onnx/models.h"
 
 namespace partita::cli {
@@ -17,7 +15,7 @@ struct ModelsFlags {
 };
 
 Result<Exit> write_models(Context& context, const ModelsFlags& flags) {
-  if (auto made = context.files.make_directories(flags.folder); !made) return failed(made.error());
+  TRY(context.files.make_directories(flags.folder));
   const std::pair<std::string, serve::OnnxGraph> models[] = {
       {"mlp", serve::onnx_mlp({}, flags.seed)},
       {"cnn", serve::onnx_cnn({}, flags.seed)},
@@ -25,8 +23,7 @@ Result<Exit> write_models(Context& context, const ModelsFlags& flags) {
   for (const auto& [name, graph] : models) {
     const std::string path = fmt::format("{}/{}.onnx", flags.folder, name);
     const std::string bytes = graph.bytes();
-    if (auto written = context.files.write_atomic(path, bytes); !written)
-      return failed(written.error());
+    TRY(context.files.write_atomic(path, bytes));
     say(context, fmt::format("{}  {} KiB\n", path, (bytes.size() + 1023) / 1024));
   }
   return Exit::done;
@@ -35,9 +32,8 @@ Result<Exit> write_models(Context& context, const ModelsFlags& flags) {
 }  // namespace
 
 Command add_demo_models(CLI::App& demo) {
-  auto flags = std::make_shared<ModelsFlags>();
-  CLI::App* command = demo.add_subcommand(
-      "models", "Write small ONNX models (an MLP, a CNN, a transformer) with seeded weights");
+  auto [command, flags] = adding<ModelsFlags>(
+      demo, "models", "Write small ONNX models (an MLP, a CNN, a transformer) with seeded weights");
   command->add_option("DIR", flags->folder, "Where to")->type_name("DIR")->required();
   add_seed(*command, flags->seed);
   command->footer("partita demo models build/models");

@@ -37,16 +37,14 @@ class ServeDemo : DemoCircle {
       : DemoCircle(context, "demo serve", flags.folder), flags_(flags) {}
 
   Result<Exit> run() {
-    if (auto ready = prepare(); !ready) return failed(ready.error());
-    if (auto done = measure(); !done) return failed(done.error());
-    if (auto done = plan_for({kMlp}, "plan.json"); !done) return failed(done.error());
-    if (auto done = serve(); !done) return failed(done.error());
-    const auto moved = load_while_moving();
-    if (!moved) return failed(moved.error());
-    const auto grown = load_both();
-    if (!grown) return failed(grown.error());
+    TRY(prepare());
+    TRY(measure());
+    TRY(plan_for({kMlp}, "plan.json"));
+    TRY(serve());
+    const auto moved = TRY(load_while_moving());
+    const auto grown = TRY(load_both());
     headline("Stop");
-    return end(*moved && *grown);
+    return end(moved && grown);
   }
 
  private:
@@ -55,7 +53,7 @@ class ServeDemo : DemoCircle {
   Result<void> prepare() {
     if (serve::usable_cpus().size() < 2)
       return failed(refusal("needs two cores, one for each of its services"));
-    if (auto made = clean_node("CPU-2"); !made) return made;
+    TRY(clean_node("CPU-2"));
     forget("profile.csv");
     real_ = serve::OrtLibrary::load(serve::onnxruntime_places(program())).has_value();
     if (!real_) {
@@ -92,17 +90,14 @@ class ServeDemo : DemoCircle {
     std::string all;
     for (const DemoModel& model : {kMlp, kCnn}) {
       const std::string path = in(fmt::format("{}.csv", model.name));
-      const Result<std::string> text = context_.files.read(path);
-      if (!text) return failed(text.error());
-      all += all.empty() ? *text : text->substr(text->find('\n') + 1);
+      const std::string text = TRY(context_.files.read(path));
+      all += all.empty() ? text : text.substr(text.find('\n') + 1);
     }
-    if (auto written = context_.files.write_atomic(in("profile.csv"), all); !written)
-      return failed(written.error());
-    const auto table = profile::parse_native_csv(in("profile.csv"), all);
-    if (!table) return failed(table.error());
+    TRY(context_.files.write_atomic(in("profile.csv"), all));
+    const auto table = TRY(profile::parse_native_csv(in("profile.csv"), all));
     for (const DemoModel& model : {kMlp, kCnn}) {
       double most = 0;
-      for (const profile::ProfilePoint& point : table->at(model.name).points)
+      for (const profile::ProfilePoint& point : table.at(model.name).points)
         most = std::max(most, point.throughput.value);
       rates_[model.name] = std::max(1.0, std::floor(std::min(model.rate_rps, kMostOfAUnit * most)));
     }
@@ -117,8 +112,7 @@ class ServeDemo : DemoCircle {
                           model.name, rates_[model.name], model.slo_ms);
     }
     say(context_, text + "\n");
-    if (auto written = context_.files.write_atomic(in("services.yaml"), text); !written)
-      return written;
+    TRY(context_.files.write_atomic(in("services.yaml"), text));
     Words words = {"plan",  "--services", in("services.yaml"), "--profiles", in("profile.csv"),
                    "--gpu", "CPU-2",      "--max-gpus",        "1"};
     if (plan != "plan.json") words.insert(words.end(), {"--current", in("moved.json")});
@@ -151,21 +145,17 @@ class ServeDemo : DemoCircle {
   Result<bool> load_while_moving() {
     headline("Traffic, and meanwhile the service moves to the other core");
     const Words words = load_words("7s", "plan.json");
-    auto load = begin(words);
-    if (!load) return failed(load.error());
+    auto load = TRY(begin(words));
     context_.clock.sleep_ns(2'000 * kMs);
     // The same plan with its one instance at the other place.
-    const Result<std::string> plan = context_.files.read(in("plan.json"));
-    if (!plan) return failed(plan.error());
-    std::string moved = *plan;
+    const std::string plan = TRY(context_.files.read(in("plan.json")));
+    std::string moved = plan;
     const std::size_t start = moved.find("\"start\": 0");
     if (start != moved.npos) moved.replace(start, 10, "\"start\": 1");
-    if (auto written = context_.files.write_atomic(in("moved.json"), moved); !written)
-      return failed(written.error());
-    auto apply = launch({"apply", in("moved.json"), "--driver", "sim"}, in("apply.log"));
-    if (!apply) return failed(apply.error());
-    const int applied = apply->wait();
-    const int status = load->wait();
+    TRY(context_.files.write_atomic(in("moved.json"), moved));
+    auto apply = TRY(launch({"apply", in("moved.json"), "--driver", "sim"}, in("apply.log")));
+    const int applied = apply.wait();
+    const int status = load.wait();
     if (applied != 0)
       return failed(refusal("the move failed; see " + flags_.folder + "/apply.log"));
     say(context_, "\nmoved while it served: the new worker was ready before the old one left\n");
@@ -174,13 +164,11 @@ class ServeDemo : DemoCircle {
 
   Result<bool> load_both() {
     headline("A second service, planned beside the first");
-    if (auto done = plan_for({kMlp, kCnn}, "both.json"); !done) return failed(done.error());
-    if (auto done = must({"apply", in("both.json"), "--driver", "sim"}, in("apply.log")); !done)
-      return failed(done.error());
-    if (auto done = until_ready(2); !done) return failed(done.error());
-    const Result<int> status = command(load_words("6s", "both.json"));
-    if (!status) return failed(status.error());
-    return *status == 0;
+    TRY(plan_for({kMlp, kCnn}, "both.json"));
+    TRY(must({"apply", in("both.json"), "--driver", "sim"}, in("apply.log")));
+    TRY(until_ready(2));
+    const int status = TRY(command(load_words("6s", "both.json")));
+    return status == 0;
   }
 
   const ServeFlags& flags_;
@@ -191,9 +179,9 @@ class ServeDemo : DemoCircle {
 }  // namespace
 
 Command add_demo_serve(CLI::App& demo) {
-  auto flags = std::make_shared<ServeFlags>();
-  CLI::App* command = demo.add_subcommand(
-      "serve", "The whole circle on this machine's cores: measure, plan, serve, move under load");
+  auto [command, flags] = adding<ServeFlags>(
+      demo, "serve",
+      "The whole circle on this machine's cores: measure, plan, serve, move under load");
   flag(*command, "--folder", flags->folder)->capture_default_str();
   within(flag(*command, "--port", flags->port), 0, 65535)->capture_default_str();
   add_seed(*command, flags->seed);

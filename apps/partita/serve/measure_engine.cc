@@ -83,11 +83,8 @@ class PointsFile {
 
   Result<void> read() {
     if (!context_.files.exists(path_)) return {};
-    const Result<std::string> text = context_.files.read(path_);
-    if (!text) return failed(text.error());
-    auto points = llm::parse_points(path_, *text);
-    if (!points) return failed(points.error());
-    all_ = *std::move(points);
+    const std::string text = TRY(context_.files.read(path_));
+    all_ = TRY(llm::parse_points(path_, text));
     return {};
   }
 
@@ -158,7 +155,7 @@ class Filling {
     if (engine_.stopped()) return false;
     if (!seen) return failed(seen.error());
     measured_.points.push_back(point_of(point, *seen));
-    if (auto saved = file_.save(); !saved) return failed(saved.error());
+    TRY(file_.save());
     ++fresh_;
     std::string beside;
     sure_ = guess && std::abs(off(guess->mean.tpot, seen->mean.tpot)) <= kSureTpot &&
@@ -230,9 +227,8 @@ Result<Exit> fill(Context& context, RunningEngine& engine, PointsFile& file,
   Filling filling(context, engine, file, measured);
   for (const LoopPoint& point : asked.closed) {
     if (is_there(measured, point)) continue;
-    const auto went_on = filling.add(point);
-    if (!went_on) return failed(went_on.error());
-    if (!*went_on) return filling.stopped();
+    const auto went_on = TRY(filling.add(point));
+    if (!went_on) return filling.stopped();
     if (!filling.sure()) continue;
     note(context, fmt::format("the last {} were as predicted: that is enough\n", kSureInARow));
     break;
@@ -240,9 +236,8 @@ Result<Exit> fill(Context& context, RunningEngine& engine, PointsFile& file,
   for (const LoopPoint& point :
        asked.open ? open_points(asked.shapes, asked.rates, measured) : std::vector<LoopPoint>()) {
     if (is_there(measured, point)) continue;
-    const auto went_on = filling.add(point);
-    if (!went_on) return failed(went_on.error());
-    if (!*went_on) return filling.stopped();
+    const auto went_on = TRY(filling.add(point));
+    if (!went_on) return filling.stopped();
   }
   say(context, fmt::format("{}: {} points of '{}', {} of them new\n", file.path(),
                            measured.points.size(), configuration.model, filling.fresh()));
@@ -273,8 +268,7 @@ Result<Exit> probe_kv(Context& context, RunningEngine& engine, PointsFile& file,
   }
   llm::Measured& measured = file.of(configuration);
   measured.configuration.kv_tokens = static_cast<int>(std::min(found.tokens, 1e8));
-  if (!measured.points.empty())
-    if (auto saved = file.save(); !saved) return failed(saved.error());
+  if (!measured.points.empty()) TRY(file.save());
   const std::string how =
       said.kv_tokens ? "as its metrics say"
                      : fmt::format("{} requests of {} tokens in and out were held at one time{}",
@@ -320,34 +314,28 @@ Result<Exit> compare(Context& context, RunningEngine& engine, const llm::Measure
 }  // namespace
 
 Result<Exit> measure_engine(Context& context, const EngineMeasureFlags& flags) {
-  auto told = llm::parse_told(flags.told);
-  if (!told) return failed(told.error());
-  const auto shapes = parse_shapes(flags.shapes);
-  if (!shapes) return failed(shapes.error());
-  const auto counts = serve::parse_counts("--in-flight", flags.in_flight, llm::kMostInFlight);
-  if (!counts) return failed(counts.error());
-  const auto rates = parse_rates(flags.rates);
-  if (!rates) return failed(rates.error());
-  const auto time = parse_duration("--kv-time", flags.kv_time);
-  if (!time) return failed(time.error());
+  auto told = TRY(llm::parse_told(flags.told));
+  const auto shapes = TRY(parse_shapes(flags.shapes));
+  const auto counts = TRY(serve::parse_counts("--in-flight", flags.in_flight, llm::kMostInFlight));
+  const auto rates = TRY(parse_rates(flags.rates));
+  const auto time = TRY(parse_duration("--kv-time", flags.kv_time));
   serve::LoadOptions options;
-  auto url = parse_url_prefix("--openai", flags.url);
-  if (!url) return failed(url.error());
-  if (url->path.ends_with("/v1")) url->path.resize(url->path.size() - 3);
-  options.url = *url;
+  auto url = TRY(parse_url_prefix("--openai", flags.url));
+  if (url.path.ends_with("/v1")) url.path.resize(url.path.size() - 3);
+  options.url = url;
   PointsFile file(context, flags.against.empty() ? flags.output : flags.against);
-  if (auto read = file.read(); !read) return failed(read.error());
+  TRY(file.read());
   RunningEngine engine(context, options);
   const auto met = engine.meet(flags.name);
   if (engine.stopped()) return Exit::no;
   if (!met) return failed(met.error());
-  llm::Configuration& configuration = told->configuration;
+  llm::Configuration& configuration = told.configuration;
   if (configuration.model.empty()) configuration.model = engine.name();
-  if (flags.kv_probe) return probe_kv(context, engine, file, configuration, *time);
-  Asked asked{*shapes, in_order(*shapes, *counts), !flags.rates.empty(), *rates};
+  if (flags.kv_probe) return probe_kv(context, engine, file, configuration, time);
+  Asked asked{shapes, in_order(shapes, counts), !flags.rates.empty(), rates};
   if (flags.against.empty()) return fill(context, engine, file, configuration, asked);
   const llm::Measured& known = file.of(configuration);
-  std::vector<LoopPoint> points = asked.open ? open_points(*shapes, *rates, known) : asked.closed;
+  std::vector<LoopPoint> points = asked.open ? open_points(shapes, rates, known) : asked.closed;
   return compare(context, engine, known, points);
 }
 

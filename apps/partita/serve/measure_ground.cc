@@ -83,24 +83,20 @@ class GpuGround final : public MeasureGround {
   }
 
   Result<std::vector<int>> sizes(const std::string& flag, const std::string& text) override {
-    const Result<std::vector<int>> offered = places_.sizes();
-    if (!offered) return failed(offered.error());
-    return serve::parse_sizes(flag, text, *offered);
+    const std::vector<int> offered = TRY(places_.sizes());
+    return serve::parse_sizes(flag, text, offered);
   }
 
   Result<WorkerPlaces> enter(int size, int processes) override {
-    if (auto left = leave(); !left) return failed(left.error());
-    const Result<serve::GpuPlace> place = places_.borrow(size);
-    if (!place) return failed(place.error());
+    TRY(leave());
+    const serve::GpuPlace place = TRY(places_.borrow(size));
     WorkerPlaces workers;
     workers.environments.resize(static_cast<std::size_t>(processes));
-    if (processes > 1 || place->percentage < kAllThreads) {
-      auto shared = share(*place, processes);
-      if (!shared) return failed(shared.error());
-      workers.environments = *std::move(shared);
+    if (processes > 1 || place.percentage < kAllThreads) {
+      workers.environments = TRY(share(place, processes));
     }
     for (auto& environment : workers.environments)
-      environment["CUDA_VISIBLE_DEVICES"] = place->device;
+      environment["CUDA_VISIBLE_DEVICES"] = place.device;
     before_ = places_.memory_used().value_or(Mib{});
     return workers;
   }
@@ -130,16 +126,15 @@ class GpuGround final : public MeasureGround {
   // Equal shares, through a daemon of our own.
   Result<std::vector<std::map<std::string, std::string>>> share(const serve::GpuPlace& place,
                                                                 int processes) {
-    const Result<mps::Place> at = mps::place_of(folder_, place.device);
-    if (!at) return failed(at.error());
+    const mps::Place at = TRY(mps::place_of(folder_, place.device));
     const mps::Share each{.percentage = place.percentage / processes, .pinned_memory = {}};
     const std::vector<mps::Share> shares(static_cast<std::size_t>(processes), each);
     if (const auto faults = mps::check_shares(shares, {}); !faults.empty())
       return bad_input("--processes", mps::to_string(faults.front()));
-    daemon_.emplace(mps::Doors{processes_, context_.files, context_.clock}, *at);
-    if (auto started = daemon_->start(); !started) return failed(started.error());
+    daemon_.emplace(mps::Doors{processes_, context_.files, context_.clock}, at);
+    TRY(daemon_->start());
     std::vector<std::map<std::string, std::string>> environments;
-    for (const mps::Share& one : shares) environments.push_back(mps::client_environment(*at, one));
+    for (const mps::Share& one : shares) environments.push_back(mps::client_environment(at, one));
     return environments;
   }
 
@@ -163,18 +158,15 @@ Result<std::unique_ptr<MeasureGround>> gpu_ground(Context& context, const Device
                                                   int gpu, const std::string& folder) {
   if (device.driver == "amd")
     return failed({ErrorCode::not_supported, "sizes of AMD's GPUs cannot be measured", "--driver"});
-  Result<OpenDriver> opened = open_driver(context, device);
-  if (!opened) return failed(opened.error());
-  const Result<device::GpuState> state = opened->driver->read(gpu);
-  if (!state) return failed(state.error());
-  const hw::GpuModel* model = opened->catalogue->find(state->model);
+  OpenDriver opened = TRY(open_driver(context, device));
+  const device::GpuState state = TRY(opened.driver->read(gpu));
+  const hw::GpuModel* model = opened.catalogue->find(state.model);
   const int slices = model == nullptr ? 0 : model->compute_slices;
-  auto desk = LoanDesk::open(context, *opened);
-  if (!desk) return failed(desk.error());
-  for (const std::string& left : (*desk)->loans().left())
+  auto desk = TRY(LoanDesk::open(context, opened));
+  for (const std::string& left : desk->loans().left())
     complain(context, left + ", which an ended command had made");
   return std::unique_ptr<MeasureGround>(std::make_unique<GpuGround>(
-      context, *std::move(opened), *std::move(desk), gpu, slices, folder));
+      context, std::move(opened), std::move(desk), gpu, slices, folder));
 }
 
 }  // namespace partita::cli

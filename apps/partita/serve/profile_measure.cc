@@ -53,28 +53,24 @@ class Team {
 
   Result<void> start(const MeasureFlags& flags, const serve::MeasurePoint& point, int most_batch) {
     end();
-    const Result<WorkerPlaces> places = ground_.enter(point.units, point.processes);
-    if (!places) return failed(places.error());
+    const WorkerPlaces places = TRY(ground_.enter(point.units, point.processes));
     placed_ = true;
     const std::string link = scratch_.path() + "/gateway.sock";
-    Result<serve::Bench> bench = serve::Bench::open(link);
-    if (!bench) return failed(bench.error());
-    bench_ = *std::move(bench);
+    bench_ = TRY(serve::Bench::open(link));
     ProcessSpec spec{.argv = {"/proc/self/exe", "worker", "--with-parent", "--link", link,
                               "--batch", std::to_string(most_batch), "--service", flags.name},
                      .log_file = log()};
-    spec.argv.insert(spec.argv.end(), places->words.begin(), places->words.end());
+    spec.argv.insert(spec.argv.end(), places.words.begin(), places.words.end());
     if (flags.null) spec.argv.emplace_back("--null");
     if (!flags.model.empty()) spec.argv.insert(spec.argv.end(), {"--model", flags.model});
     if (flags.spin) spec.argv.emplace_back("--spin");
     for (const std::string& shape : flags.shapes)
       spec.argv.insert(spec.argv.end(), {"--shape", shape});
     for (const std::string& word : flags.worker_flags) spec.argv.push_back(word);
-    for (const auto& environment : places->environments) {
+    for (const auto& environment : places.environments) {
       spec.environment = environment;
-      const Result<Pid> pid = doors_.start(spec);
-      if (!pid) return failed(pid.error());
-      pids_.push_back(*pid);
+      const Pid pid = TRY(doors_.start(spec));
+      pids_.push_back(pid);
     }
     units = point.units;
     processes = point.processes;
@@ -161,20 +157,19 @@ class Measurement {
         progress_(context) {}
 
   Result<Exit> run() {
-    if (auto read = read_what_is_there(); !read) return failed(read.error());
+    TRY(read_what_is_there());
     const std::int64_t begin = context_.clock.now_ns();
     int done = 0;
     while (const auto point = next_point(grid_, profile_)) {
       show(*point, done, context_.clock.now_ns() - begin);
-      const Result<void> measured = measure(*point);
-      if (!measured) return failed(measured.error());
+      TRY(measure(*point));
       if (team_.stopped()) {
         note(context_,
              fmt::format("stopped; {} holds what was measured, the same command goes on\n",
                          flags_.output));
         return Exit::no;
       }
-      if (auto saved = save(); !saved) return failed(saved.error());
+      TRY(save());
       ++done;
     }
     const profile::WorkloadProfile kept = sure();
@@ -194,11 +189,8 @@ class Measurement {
     profile_.shape = shape();
     own_key_ = flags_.name;
     if (!context_.files.exists(flags_.output)) return {};
-    const Result<std::string> text = context_.files.read(flags_.output);
-    if (!text) return failed(text.error());
-    const auto table = profile::parse_native_csv(flags_.output, *text);
-    if (!table) return failed(table.error());
-    others_ = *table;
+    const std::string text = TRY(context_.files.read(flags_.output));
+    others_ = TRY(profile::parse_native_csv(flags_.output, text));
     return take_own();
   }
 
@@ -339,9 +331,8 @@ Result<std::unique_ptr<MeasureGround>> ground_of(Context& context, const Measure
     return bad_input("--cpus", "is for measuring on cores, without --gpu");
   if (flags.gpu) return gpu_ground(context, flags.device, *flags.gpu, folder);
   if (flags.cpus.empty()) return cpu_ground(context, serve::usable_cpus());
-  const Result<std::vector<int>> chosen = serve::parse_cpus("--cpus", flags.cpus);
-  if (!chosen) return failed(chosen.error());
-  return cpu_ground(context, *chosen);
+  const std::vector<int> chosen = TRY(serve::parse_cpus("--cpus", flags.cpus));
+  return cpu_ground(context, chosen);
 }
 
 Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
@@ -359,16 +350,12 @@ Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
     return bad_input("measure", "say what to measure: --model FILE.onnx, --openai URL or --null");
   if (flags.name.empty()) flags.name = std::filesystem::path(flags.model).stem().string();
   if (flags.name.empty()) flags.name = "null";
-  Result<PrivateFolder> scratch = PrivateFolder::make();
-  if (!scratch) return failed(scratch.error());
-  Result<std::unique_ptr<MeasureGround>> ground = ground_of(context, flags, scratch->path());
-  if (!ground) return failed(ground.error());
+  PrivateFolder scratch = TRY(PrivateFolder::make());
+  std::unique_ptr<MeasureGround> ground = TRY(ground_of(context, flags, scratch.path()));
   serve::MeasureGrid grid;
   const std::string instances =
       flags.instances.empty() ? (flags.gpu ? "all" : "1..") : flags.instances;
-  Result<std::vector<int>> sizes = (*ground)->sizes("--instances", instances);
-  if (!sizes) return failed(sizes.error());
-  grid.units = *std::move(sizes);
+  grid.units = TRY(ground->sizes("--instances", instances));
   struct List {
     const char* flag;
     const std::string& text;
@@ -378,26 +365,21 @@ Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
   for (const List& list :
        {List{"--batches", flags.batches, serve::kMaxLinkBatch, grid.batches},
         List{"--processes", flags.processes, profile::kMaxProcesses, grid.processes}}) {
-    const Result<std::vector<int>> counts = serve::parse_counts(list.flag, list.text, list.most);
-    if (!counts) return failed(counts.error());
-    list.into = *counts;
+    list.into = TRY(serve::parse_counts(list.flag, list.text, list.most));
   }
-  const Result<Seconds> point_time = parse_duration("--point-time", flags.point_time);
-  if (!point_time) return failed(point_time.error());
+  const Seconds point_time = TRY(parse_duration("--point-time", flags.point_time));
   const serve::BenchLimits limits{
-      .most_ns = static_cast<std::int64_t>(point_time->value * kSecondNs),
+      .most_ns = static_cast<std::int64_t>(point_time.value * kSecondNs),
       .precision = flags.precision / 100};
-  return Measurement(context, flags, std::move(grid), limits, *std::move(scratch),
-                     *std::move(ground))
+  return Measurement(context, flags, std::move(grid), limits, std::move(scratch), std::move(ground))
       .run();
 }
 
 }  // namespace
 
 Command add_profile_measure(CLI::App& profile) {
-  auto flags = std::make_shared<MeasureFlags>();
-  CLI::App* command = profile.add_subcommand(
-      "measure", "Measure a model on this machine: real workers on each instance size");
+  auto [command, flags] = adding<MeasureFlags>(
+      profile, "measure", "Measure a model on this machine: real workers on each instance size");
   flag(*command, "--model", flags->model);
   flag(*command, "--null", flags->null);
   within(flag(*command, "--gpu-index", flags->gpu), 0, 1023);

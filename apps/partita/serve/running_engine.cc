@@ -84,14 +84,12 @@ RunningEngine::RunningEngine(Context& context, serve::LoadOptions options)
 
 Result<void> RunningEngine::meet(const std::string& said) {
   name_ = said;
-  if (name_.empty())
-    if (auto asked = ask_name(); !asked) return asked;
+  if (name_.empty()) TRY(ask_name());
   double tokens[2] = {};
   for (const int words : {kFewWords, kManyWords}) {
-    const auto played = run_loop({{words, kFewTokens}}, 1);
-    if (!played) return failed(played.error());
-    tokens[words == kManyWords] = static_cast<double>(played->tally.tokens.in);
-    step_ = Millis{played->tally.tokens.tpot.mean() / 1e6};
+    const auto played = TRY(run_loop({{words, kFewTokens}}, 1));
+    tokens[words == kManyWords] = static_cast<double>(played.tally.tokens.in);
+    step_ = Millis{played.tally.tokens.tpot.mean() / 1e6};
   }
   per_word_ = (tokens[1] - tokens[0]) / (kManyWords - kFewWords);
   extra_ = tokens[0] - per_word_ * kFewWords;
@@ -116,10 +114,9 @@ Result<LoopSeen> RunningEngine::play(const LoopPoint& point) {
     service.arrivals = sim::ArrivalSource::recorded(times_s);
   else
     service.in_flight = point.in_flight;
-  const auto played = run(std::move(service), open ? kMostOpenConnections : point.in_flight);
-  if (!played) return failed(played.error());
-  if (auto whole = check_lengths(played->tally, asked); !whole) return failed(whole.error());
-  return seen_of(played->tally, played->seconds);
+  const auto played = TRY(run(std::move(service), open ? kMostOpenConnections : point.in_flight));
+  TRY(check_lengths(played.tally, asked));
+  return seen_of(played.tally, played.seconds);
 }
 
 Result<std::vector<serve::TokenTimes>> RunningEngine::play_together(int requests, int tokens) {
@@ -132,10 +129,9 @@ Result<std::vector<serve::TokenTimes>> RunningEngine::play_together(int requests
                                            plan::Length{words_for(tokens), tokens}),
       .keeps_times = true};
   const double asked = 1.0 * requests * tokens;
-  auto played = run(std::move(service), requests);
-  if (!played) return failed(played.error());
-  if (auto whole = check_lengths(played->tally, asked); !whole) return failed(whole.error());
-  return std::move(played->tally.tokens.times);
+  auto played = TRY(run(std::move(service), requests));
+  TRY(check_lengths(played.tally, asked));
+  return std::move(played.tally.tokens.times);
 }
 
 serve::EngineMetrics RunningEngine::metrics() {
@@ -154,11 +150,10 @@ int RunningEngine::words_for(int tokens) const {
 }
 
 Result<void> RunningEngine::ask_name() {
-  const auto dialer = serve::HttpDialer::to(options_.url, options_.tls);
-  if (!dialer) return failed(dialer.error());
+  const auto dialer = TRY(serve::HttpDialer::to(options_.url, options_.tls));
   const std::string what = where() + options_.url.path + "/v1/models";
   const auto answer = serve::fetch(
-      *dialer,
+      dialer,
       fmt::format("GET {}/v1/models HTTP/1.1\r\nHost: {}\r\n\r\n", options_.url.path, where()),
       context_.clock, kMetadataPatience);
   if (!answer) return environment_error(what, answer.error().message);
@@ -216,14 +211,13 @@ Result<RunningEngine::Played> RunningEngine::run(serve::LoadService service, int
   const plan::Length first = service.lengths.front();
   options_.connections = connections;
   ++options_.seed;  // other words: nothing of a prompt is cached
-  const auto outcome = serve::run_load(options_, {std::move(service)}, context_.clock);
-  if (!outcome) return failed(outcome.error());
-  const serve::LoadTally& tally = outcome->services.front();
-  if (!outcome->stopped && tally.completed() < static_cast<long>(count))
+  const auto outcome = TRY(serve::run_load(options_, {std::move(service)}, context_.clock));
+  const serve::LoadTally& tally = outcome.services.front();
+  if (!outcome.stopped && tally.completed() < static_cast<long>(count))
     return environment_error(where(),
                              fmt::format("{} of {} requests were not answered whole; {}",
                                          count - tally.completed(), count, fault_of(first)));
-  return Played{tally, outcome->answered_s};
+  return Played{tally, outcome.answered_s};
 }
 
 }  // namespace partita::cli

@@ -54,8 +54,7 @@ struct Remote {
 
   Result<Exit> show(const std::string& document, const std::string& text) const {
     const Output output = said.output();
-    if (auto written = deliver(context, output, output.format == "json" ? document : text);
-        !written)
+    if (auto written = deliver(context, output, output.json() ? document : text); !written)
       return failed(written.error());
     return Exit::done;
   }

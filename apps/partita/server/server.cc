@@ -67,12 +67,11 @@ void add_agent_told(CLI::App& agent) {
 
 Result<std::string> token_of(Context& context, const ServerFlags& flags) {
   if (flags.token_file.empty()) return environment_variable("PARTITA_TOKEN");
-  if (auto secret = check_secret_file(flags.token_file); !secret) return failed(secret.error());
-  const auto text = context.files.read(flags.token_file);
-  if (!text) return failed(text.error());
-  const std::size_t end = text->find_last_not_of(" \t\r\n");
+  TRY(check_secret_file(flags.token_file));
+  const auto text = TRY(context.files.read(flags.token_file));
+  const std::size_t end = text.find_last_not_of(" \t\r\n");
   if (end == std::string::npos) return bad_input(flags.token_file, "there is no token in it");
-  return text->substr(0, end + 1);
+  return text.substr(0, end + 1);
 }
 
 Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const Command& command) {
@@ -89,19 +88,16 @@ Result<Exit> run_remotely(Context& context, const ServerFlags& flags, const Comm
     return bad_input("--server", fmt::format("'{}' is done on this machine; with a server go {}",
                                              said_now(name), joined(names, ", ")));
   }
-  const auto place = api::parse_server_place("--server", flags.url);
-  if (!place) return failed(place.error());
-  const auto token = token_of(context, flags);
-  if (!token) return failed(token.error());
-  const auto client = api::Client::to(*place,
-                                      {.token = *token,
-                                       .ca_file = flags.ca_file,
-                                       .certificate = flags.certificate,
-                                       .key = flags.key},
-                                      context.clock);
-  if (!client) return failed(client.error());
-  if (command.remote) return command.remote(context, *client);
-  const Remote remote{context, *client, Said(*called_command)};
+  const auto place = TRY(api::parse_server_place("--server", flags.url));
+  const auto token = TRY(token_of(context, flags));
+  const auto client = TRY(api::Client::to(place,
+                                          {.token = token,
+                                           .ca_file = flags.ca_file,
+                                           .certificate = flags.certificate,
+                                           .key = flags.key},
+                                          context.clock));
+  if (command.remote) return command.remote(context, client);
+  const Remote remote{context, client, Said(*called_command)};
   return alone != nullptr ? remote_operation(remote, *alone) : found->run(remote);
 }
 

@@ -15,31 +15,28 @@ namespace partita::cli {
 
 Result<Exit> Remote::ask(std::string_view operation, const std::string& part,
                          const std::string& body) const {
-  const auto answer = client.call(operation, part, body);
-  if (!answer) return failed(answer.error());
-  const auto receipt = api::parse_receipt("the server's answer", *answer);
-  if (!receipt) return failed(receipt.error());
+  const auto answer = TRY(client.call(operation, part, body));
+  const auto receipt = TRY(api::parse_receipt("the server's answer", answer));
   const std::string change =
-      receipt->change > 0 && receipt->sentence.find("change ") == std::string::npos
-          ? fmt::format(" (change {})", receipt->change)
+      receipt.change > 0 && receipt.sentence.find("change ") == std::string::npos
+          ? fmt::format(" (change {})", receipt.change)
           : std::string();
-  return show(*answer, receipt->sentence + change + "\n");
+  return show(answer, receipt.sentence + change + "\n");
 }
 
 namespace {
 
 // A document AgentChange in a few lines.
 Result<std::string> change_text_of(const Context& context, const std::string& text) {
-  const auto document = parse_document("the server's answer", text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const auto document = TRY(parse_document("the server's answer", text));
+  Fields fields(document);
   std::string out = fmt::format("change {}: {}\n{}\n", fields.whole("number", {}),
                                 fields.text("state"), fields.note("cause"));
   if (const std::string error = fields.note("error"); !error.empty()) out += error + "\n";
   for (const std::string& line : fields.texts("explanation")) out += line + "\n";
   if (fields.error()) return failed(*fields.error());
-  if (const Node* plan = document->root.find("plan")) {
-    const auto read = forms::read_plan({document->file, *plan});
+  if (const Node* plan = document.root.find("plan")) {
+    const auto read = forms::read_plan({document.file, *plan});
     if (read)
       out += "\n" + forms::plan_text(*read, hw::builtin_catalogue(),
                                      {.colour = context.colour, .width = context.width});
@@ -50,11 +47,9 @@ Result<std::string> change_text_of(const Context& context, const std::string& te
 }  // namespace
 
 Result<Exit> remote_preview(const Remote& remote, const std::string& text) {
-  const auto answer = remote.client.call("preview", "", text);
-  if (!answer) return failed(answer.error());
-  const auto shown = change_text_of(remote.context, *answer);
-  if (!shown) return failed(shown.error());
-  return remote.show(*answer, *shown);
+  const auto answer = TRY(remote.client.call("preview", "", text));
+  const auto shown = TRY(change_text_of(remote.context, answer));
+  return remote.show(answer, shown);
 }
 
 bool is_document(const std::string& file, std::string_view text, std::string_view kind) {
@@ -76,18 +71,17 @@ Result<Exit> remote_apply(const Remote& remote) {
     return bad_input("PLAN",
                      "an agent is given a services file or a plan: partita --server URL "
                      "apply FILE");
-  const auto text = remote.context.files.read(files.front());
-  if (!text) return failed(text.error());
-  if (remote.said.given("--dry-run")) return remote_preview(remote, *text);
-  const bool plan = is_document(files.front(), *text, "ServingPlan");
-  if (const auto document = parse_document(files.front(), *text); document && !plan) {
+  const auto text = TRY(remote.context.files.read(files.front()));
+  if (remote.said.given("--dry-run")) return remote_preview(remote, text);
+  const bool plan = is_document(files.front(), text, "ServingPlan");
+  if (const auto document = parse_document(files.front(), text); document && !plan) {
     const Node* kind = document->root.find("kind");
     if (kind != nullptr && kind->text != "Services")
       return bad_input(
           files.front(),
           fmt::format("this is a {}; an agent takes a services file or a ServingPlan", kind->text));
   }
-  return remote.ask(plan ? "set_plan" : "set_services", "", *text);
+  return remote.ask(plan ? "set_plan" : "set_services", "", text);
 }
 
 // By the judge of the server, against the services that are wanted there.
@@ -98,11 +92,10 @@ Result<Exit> remote_verify(const Remote& remote) {
                        "not with --server: the agent judges by its own services and profiles");
   const std::vector<std::string> files = remote.said.positionals();
   if (files.empty()) return bad_input("PLAN", "name the plan to judge");
-  const auto text = remote.context.files.read(files.front());
-  if (!text) return failed(text.error());
-  if (!is_document(files.front(), *text, "ServingPlan"))
+  const auto text = TRY(remote.context.files.read(files.front()));
+  if (!is_document(files.front(), text, "ServingPlan"))
     return bad_input(files.front(), "a document ServingPlan is wanted");
-  const auto answer = remote.client.call("preview", "", *text);
+  const auto answer = remote.client.call("preview", "", text);
   if (answer) return remote.show(forms::verdict_json({}), "ok: the server's judge lets it pass\n");
   if (answer.error().code != ErrorCode::infeasible) return failed(answer.error());
   const plan::Reason reason{"server", "plan", 0, 0, answer.error().message};
@@ -114,14 +107,12 @@ namespace {
 
 // The UUID of a GPU of the server's node, named by UUID or index.
 Result<std::string> gpu_of(const Remote& remote, const char* flag, const std::string& word) {
-  const auto answer = remote.client.call("node");
-  if (!answer) return failed(answer.error());
-  const auto node = device::parse_state("the server's answer", *answer);
-  if (!node) return failed(node.error());
-  const auto gpu = std::ranges::find_if(node->state.gpus, [&](const device::GpuState& one) {
+  const auto answer = TRY(remote.client.call("node"));
+  const auto node = TRY(device::parse_state("the server's answer", answer));
+  const auto gpu = std::ranges::find_if(node.state.gpus, [&](const device::GpuState& one) {
     return word == one.uuid || word == std::to_string(one.index);
   });
-  if (gpu != node->state.gpus.end()) return gpu->uuid;
+  if (gpu != node.state.gpus.end()) return gpu->uuid;
   return bad_input(flag, fmt::format("the server's node has no GPU '{}'; an agent takes out whole "
                                      "GPUs, by UUID or index",
                                      word));
@@ -160,13 +151,11 @@ Result<Exit> remote_drain(const Remote& remote) {
   if (words.empty()) return bad_input("DEVICE", "name the GPUs to take out");
   std::vector<std::string> uuids;
   for (const std::string& word : words) {
-    const auto uuid = gpu_of(remote, "DEVICE", word);
-    if (!uuid) return failed(uuid.error());
-    uuids.push_back(*uuid);
+    const auto uuid = TRY(gpu_of(remote, "DEVICE", word));
+    uuids.push_back(uuid);
   }
   for (const std::string& uuid : uuids)
-    if (const auto done = remote.ask("take_out", uuid, why_json("partita drain")); !done)
-      return done;
+    TRY(remote.ask("take_out", uuid, why_json("partita drain")));
   return Exit::done;
 }
 

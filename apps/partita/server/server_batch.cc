@@ -51,15 +51,13 @@ std::string batch_text(const control::BatchNow& batch) {
 }
 
 Result<std::string> batches_answer_text(const std::string& answer) {
-  const auto batches = control::parse_batches("the server's answer", answer);
-  if (!batches) return failed(batches.error());
-  return batches->empty() ? "no batch has been handed in\n" : batches_table(*batches);
+  const auto batches = TRY(control::parse_batches("the server's answer", answer));
+  return batches.empty() ? "no batch has been handed in\n" : batches_table(batches);
 }
 
 Result<std::string> batch_answer_text(const std::string& answer) {
-  const auto batch = control::parse_batch("the server's answer", answer);
-  if (!batch) return failed(batch.error());
-  return batches_table({*batch}) + "\n" + tasks_table(batch->tasks);
+  const auto batch = TRY(control::parse_batch("the server's answer", answer));
+  return batches_table({batch}) + "\n" + tasks_table(batch.tasks);
 }
 
 // A batch beside the agent's services. How it is carried out is the agent's policy.
@@ -75,9 +73,8 @@ Result<Exit> remote_batch_run(const Remote& remote) {
                        "batches are carried out, and each task has its own command");
   const std::string file = remote.said.text("--tasks");
   if (file.empty()) return bad_input("--tasks", "is required: a tasks file");
-  const auto text = remote.context.files.read(file);
-  if (!text) return failed(text.error());
-  return remote.ask("submit_tasks", "", *text);
+  const auto text = TRY(remote.context.files.read(file));
+  return remote.ask("submit_tasks", "", text);
 }
 
 }  // namespace partita::cli

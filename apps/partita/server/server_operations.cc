@@ -43,14 +43,12 @@ const api::Operation* operation_of(std::string_view words) {
 }
 
 Result<Exit> remote_operation(const Remote& remote, const api::Operation& operation) {
-  const auto part = part_of(remote, operation);
-  if (!part) return failed(part.error());
+  const auto part = TRY(part_of(remote, operation));
   const std::string body = operation.request == "Why" ? why_json(remote.said.text("--why")) : "";
-  if (operation.answer == "Receipt") return remote.ask(operation.name, *part, body);
-  const auto answer = remote.client.call(operation.name, *part, body);
-  if (!answer) return failed(answer.error());
-  const auto text = text_of(operation, *answer);
-  return text ? remote.show(*answer, *text) : failed(text.error());
+  if (operation.answer == "Receipt") return remote.ask(operation.name, part, body);
+  const auto answer = TRY(remote.client.call(operation.name, part, body));
+  const auto text = text_of(operation, answer);
+  return text ? remote.show(answer, *text) : failed(text.error());
 }
 
 Command add_operation(CLI::App& parent, const api::Operation& operation) {

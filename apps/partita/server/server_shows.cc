@@ -49,11 +49,8 @@ class NodeParts {
   Result<control::Snapshot> completed(Result<control::Snapshot> state) {
     if (!state || state->left_out.empty()) return state;
     if (!node_ || version_ != state->node_version) {
-      const auto answer = remote_.client.call("node");
-      if (!answer) return failed(answer.error());
-      auto read = device::parse_state("the server's answer", *answer);
-      if (!read) return failed(read.error());
-      node_ = *std::move(read);
+      const auto answer = TRY(remote_.client.call("node"));
+      node_ = TRY(device::parse_state("the server's answer", answer));
       version_ = state->node_version;
     }
     control::complete(*state, node_->state, node_->occupants);
@@ -71,13 +68,13 @@ std::string status_of(const Remote& remote, const control::Snapshot& now) {
   const Output output = remote.said.output();
   const device::NodeState& state = now.state;
   const device::Occupants occupants = occupants_of(now);
-  if (output.format == "json")
+  if (output.json())
     return device::state_json(state, occupants, {}, [&](Form& f) {
       auto verdicts = verdicts_of(now);
       control::tell_age(f, now.node_read_ms, now.node_fault);
       control::describe_verdicts(f, verdicts);
     });
-  if (output.format == "svg") return actuate::node_svg(state, occupants, hw::builtin_catalogue());
+  if (output.svg()) return actuate::node_svg(state, occupants, hw::builtin_catalogue());
   return age_text(now) +
          device::state_text(state, occupants, hw::builtin_catalogue(),
                             {.colour = remote.context.colour && output.file.empty(),
@@ -157,14 +154,12 @@ Result<Exit> remote_status(const Remote& remote) {
         },
         parse_number<long>(remote.said.text("--count")).value_or(0));
   const bool whole = remote.said.output().format == "json";
-  const auto answer = remote.client.call(whole ? "node" : "state");
-  if (!answer) return failed(answer.error());
-  std::string shown = *answer;
+  const auto answer = TRY(remote.client.call(whole ? "node" : "state"));
+  std::string shown = answer;
   if (!whole) {
     const auto state =
-        NodeParts(remote).completed(control::parse_snapshot("the server's answer", *answer));
-    if (!state) return failed(state.error());
-    shown = status_of(remote, *state);
+        TRY(NodeParts(remote).completed(control::parse_snapshot("the server's answer", answer)));
+    shown = status_of(remote, state);
   }
   return finish(remote.context, remote.said.output(), shown);
 }
@@ -196,37 +191,32 @@ Result<Exit> remote_top(const Remote& remote) {
 // The plan in force, or what would be planned for other services.
 Result<Exit> remote_plan(const Remote& remote) {
   if (const std::string file = remote.said.text("--services"); !file.empty()) {
-    const auto services = remote.context.files.read(file);
-    if (!services) return failed(services.error());
-    return remote_preview(remote, *services);
+    const auto services = TRY(remote.context.files.read(file));
+    return remote_preview(remote, services);
   }
-  const auto answer = remote.client.call("plan");
-  if (!answer) return failed(answer.error());
-  const auto plan = forms::parse_plan("the server's answer", *answer);
-  if (!plan) return failed(plan.error());
-  return remote.show(*answer, forms::plan_text(*plan, hw::builtin_catalogue(),
-                                               {.colour = remote.context.colour,
-                                                .explain = remote.said.given("--explain"),
-                                                .width = remote.context.width}));
+  const auto answer = TRY(remote.client.call("plan"));
+  const auto plan = TRY(forms::parse_plan("the server's answer", answer));
+  return remote.show(answer, forms::plan_text(plan, hw::builtin_catalogue(),
+                                              {.colour = remote.context.colour,
+                                               .explain = remote.said.given("--explain"),
+                                               .width = remote.context.width}));
 }
 
 Result<Exit> remote_agent(const Remote& remote) {
   for (const char* flag :
        {"--approve", "--reject", "--replan-now", "--set-mode", "--give-back", "--why"})
     if (remote.said.given(flag)) return remote_told(remote);
-  const auto answer = remote.client.call("state");
-  if (!answer) return failed(answer.error());
-  const auto state = control::parse_snapshot("the server's answer", *answer);
-  if (!state) return failed(state.error());
-  std::string text = fmt::format("{} ({}), {}: {}\n", state->node, local_time(state->time_ms),
-                                 control::to_string(state->mode), state->doing);
-  text += age_text(*state);
-  if (state->current)
-    text += fmt::format("change {} is {}: {}\n", state->current->number,
-                        control::to_string(state->current->state), state->current->cause);
-  text += services_table(*state) + batch_text(state->batch);
-  for (const std::string& notice : state->notices) text += notice + "\n";
-  return remote.show(*answer, text);
+  const auto answer = TRY(remote.client.call("state"));
+  const auto state = TRY(control::parse_snapshot("the server's answer", answer));
+  std::string text = fmt::format("{} ({}), {}: {}\n", state.node, local_time(state.time_ms),
+                                 control::to_string(state.mode), state.doing);
+  text += age_text(state);
+  if (state.current)
+    text += fmt::format("change {} is {}: {}\n", state.current->number,
+                        control::to_string(state.current->state), state.current->cause);
+  text += services_table(state) + batch_text(state.batch);
+  for (const std::string& notice : state.notices) text += notice + "\n";
+  return remote.show(answer, text);
 }
 
 }  // namespace partita::cli

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <optional>
 
 #include "commands.h"
@@ -22,35 +21,30 @@ struct CompareFlags {
 
 Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
   decide::CompareOptions options = flags.options;
-  const Result<Seconds> duration = parse_duration("--duration", flags.duration);
-  if (!duration) return failed(duration.error());
-  options.duration = *duration;
-  const auto problem = decide::load_problem(context.files, flags.problem);
-  if (!problem) return failed(problem.error());
+  options.duration = TRY(parse_duration("--duration", flags.duration));
+  const auto problem = TRY(decide::load_problem(context.files, flags.problem));
   const bool unasked = flags.problem.rule.empty() && flags.problem.dispatch.empty();
-  const auto asked = unasked ? std::nullopt : std::optional(problem->rule);
+  const auto asked = unasked ? std::nullopt : std::optional(problem.rule);
   const std::string planners =
-      flags.planners ? *flags.planners : decide::usual_contestants(*problem);
-  const auto contestants = decide::parse_contestants("--planners", planners, asked);
-  if (!contestants) return failed(contestants.error());
+      flags.planners ? *flags.planners : decide::usual_contestants(problem);
+  const auto contestants = TRY(decide::parse_contestants("--planners", planners, asked));
   const auto standings =
-      decide::compare(*problem, *contestants, options, Progress(context).watch());
-  if (!standings) return failed(standings.error());
-  const auto content = wants_document(flags.output)
-                           ? document_as(flags.output, decide::comparison_json(*standings, options))
-                           : decide::comparison_text(*standings, options);
-  if (!content) return failed(content.error());
+      TRY(decide::compare(problem, contestants, options, Progress(context).watch()));
+  const auto content =
+      TRY(wants_document(flags.output)
+              ? document_as(flags.output, decide::comparison_json(standings, options))
+              : decide::comparison_text(standings, options));
   const bool any = std::ranges::any_of(
-      *standings, [](const decide::Standing& standing) { return standing.made.plan.has_value(); });
-  return finish(context, flags.output, *content, any ? Exit::done : Exit::no);
+      standings, [](const decide::Standing& standing) { return standing.made.plan.has_value(); });
+  return finish(context, flags.output, content, any ? Exit::done : Exit::no);
 }
 
 }  // namespace
 
 Command add_compare(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "compare", "Compare planners: GPUs, proof, planning time, and SLOs under simulated traffic");
-  auto flags = std::make_shared<CompareFlags>();
+  auto [command, flags] = adding<CompareFlags>(
+      app, "compare",
+      "Compare planners: GPUs, proof, planning time, and SLOs under simulated traffic");
   add_problem_flags(*command, flags->problem);
   add_gpu_flag(*command, flags->problem);
   flag(*command, "--planners", flags->planners);

@@ -77,11 +77,9 @@ Result<Exit> run_init(Context& context, const std::string& directory) {
   for (const std::string& file : {services, profiles})
     if (context.files.exists(file))
       return bad_input(file, "the file exists, and init overwrites nothing; name another folder");
-  if (auto made = context.files.make_directories(directory); !made) return failed(made.error());
-  if (auto written = context.files.write_atomic(services, kFirstServices); !written)
-    return failed(written.error());
-  if (auto written = context.files.write_atomic(profiles, kFirstProfiles); !written)
-    return failed(written.error());
+  TRY(context.files.make_directories(directory));
+  TRY(context.files.write_atomic(services, kFirstServices));
+  TRY(context.files.write_atomic(profiles, kFirstProfiles));
   const std::string inputs =
       fmt::format("--services {} --profiles {}", shell_word(services), shell_word(profiles));
   const std::string plan = shell_word(base + "plan.json");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 
 #include "base/input_output.h"
 #include "base/large_pages.h"
@@ -40,7 +39,7 @@ struct Said {
 
 std::string render(const Context& context, const PlanCommandFlags& flags,
                    const hw::Catalogue& catalogue, const plan::ServingPlan& plan) {
-  if (flags.output.format == "svg") return forms::plan_svg(plan, catalogue);
+  if (flags.output.svg()) return forms::plan_svg(plan, catalogue);
   forms::PictureOptions picture;
   picture.colour = context.colour && flags.output.file.empty();
   if (flags.output.file.empty()) picture.width = context.width;
@@ -53,11 +52,11 @@ std::string content_of(const Context& context, const PlanCommandFlags& flags,
                        const hw::Catalogue& catalogue, const Said& said) {
   const plan::ServingPlan& plan = said.plan;
   const bool again = !flags.replan.current.empty();
-  if (flags.output.format == "json")
+  if (flags.output.json())
     return forms::plan_json(plan, again ? std::optional(changes_of(said.result)) : std::nullopt,
                             said.advice);
   std::string content = render(context, flags, catalogue, plan);
-  if (flags.output.format == "svg") return content;
+  if (flags.output.svg()) return content;
   if (std::ranges::all_of(plan.services, [](const plan::PlannedService& service) {
         return service.overload.empty();
       }))
@@ -73,20 +72,17 @@ std::string content_of(const Context& context, const PlanCommandFlags& flags,
 Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
                                const plan::ServingProblem& problem,
                                const hw::Catalogue& catalogue) {
-  const auto planner = decide::find_planner("--planner", flags.planner);
-  if (!planner) return failed(planner.error());
+  const auto planner = TRY(decide::find_planner("--planner", flags.planner));
   const ReplanFlags& again = flags.replan;
   Progress progress(context);
   decide::PlanOptions options{flags.node_budget, progress.watch()};
   if (flags.max_gpus > 0) options.most_gpus = std::min(options.most_gpus, flags.max_gpus);
   if (again.current.empty()) {
-    auto made = decide::make_plan(**planner, problem, options);
-    if (!made) return failed(made.error());
-    return decide::MadeAgain{*std::move(made), {}, {}};
+    auto made = TRY(decide::make_plan(*planner, problem, options));
+    return decide::MadeAgain{std::move(made), {}, {}};
   }
-  auto layout = decide::load_layout(context.files, "--current", again.current, catalogue);
-  if (!layout) return failed(layout.error());
-  const plan::ServingPlan current = decide::running(*std::move(layout));
+  auto layout = TRY(decide::load_layout(context.files, "--current", again.current, catalogue));
+  const plan::ServingPlan current = decide::running(std::move(layout));
   if (const std::string others = decide::serves_others(current, problem); !others.empty())
     complain(context, again.current + ": " + others);
   return decide::make_plan_again(
@@ -98,7 +94,7 @@ Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
 std::vector<plan::SloAdvice> advice_on(Context& context, const PlanCommandFlags& flags,
                                        const plan::ServingProblem& problem,
                                        const plan::ServingPlan& plan) {
-  if (!flags.replan.current.empty() || flags.output.format == "svg" || problem.goal) return {};
+  if (!flags.replan.current.empty() || flags.output.svg() || problem.goal) return {};
   const auto planner = decide::find_planner("--planner", flags.planner);
   if (!planner) return {};
   Progress progress(context);
@@ -108,7 +104,7 @@ std::vector<plan::SloAdvice> advice_on(Context& context, const PlanCommandFlags&
 // plan.svg, plan-2.svg, ... for a plan of many GPUs; standard output takes the first page only.
 Result<void> deliver_pages(Context& context, const Output& output, const hw::Catalogue& catalogue,
                            const plan::ServingPlan& plan) {
-  const int pages = output.format == "svg" ? forms::plan_svg_pages(plan) : 1;
+  const int pages = output.svg() ? forms::plan_svg_pages(plan) : 1;
   if (pages > 1 && output.file.empty())
     complain(context, fmt::format("page 1 of {}; -o FILE.svg writes them all", pages));
   for (int page = 1; page < pages && !output.file.empty(); ++page) {
@@ -146,9 +142,8 @@ Result<hw::Catalogue> models_for(Context& context, const PlanCommandFlags& flags
 Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   keep_freed_memory();
   const bool again = !flags.replan.current.empty();
-  if (auto meant = check_objective(flags); !meant) return failed(meant.error());
-  const auto planner = decide::find_planner("--planner", flags.planner);
-  if (!planner) return failed(planner.error());
+  TRY(check_objective(flags));
+  const auto planner = TRY(decide::find_planner("--planner", flags.planner));
   if (again && flags.planner != "exact")
     return bad_input("--planner", "--current plans with the planner 'exact' only");
   if (flags.day.day && flags.planner != "exact")
@@ -156,41 +151,34 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   decide::ProblemFiles files = flags.problem;
   files.objective.watts = !flags.day.tariff.prices.empty();
   std::vector<std::string> left_out;
-  auto problem = decide::load_problem(context.files, files, &left_out);
-  if (!problem) return failed(problem.error());
+  auto problem = TRY(decide::load_problem(context.files, files, &left_out));
   for (const std::string& sentence : left_out) complain(context, "note: " + sentence);
   if (flags.problem.rule.empty() && flags.problem.dispatch.empty())
-    problem->rule = decide::rule_for(**planner, std::nullopt);
-  say_doubts(context, *problem, flags.problem);
+    problem.rule = decide::rule_for(*planner, std::nullopt);
+  say_doubts(context, problem, flags.problem);
   if (flags.day.day)
-    return run_day(context, {flags.day, flags.max_gpus, flags.node_budget, flags.output}, *problem);
-  const auto catalogue = models_for(context, flags, *problem);
-  if (!catalogue) return failed(catalogue.error());
-  const auto result = make(context, flags, *problem, *catalogue);
-  if (!result) return failed(result.error());
-  if (!result->made.plan) return refuse(context, flags.output, "plan", result->made.refusals);
-  const plan::ServingPlan& plan = **result->made.plan;
+    return run_day(context, {flags.day, flags.max_gpus, flags.node_budget, flags.output}, problem);
+  const auto catalogue = TRY(models_for(context, flags, problem));
+  const auto result = TRY(make(context, flags, problem, catalogue));
+  if (!result.made.plan) return refuse(context, flags.output, "plan", result.made.refusals);
+  const plan::ServingPlan& plan = **result.made.plan;
   if (flags.max_gpus > 0) {
     const auto too_many = decide::too_many_gpus(plan, flags.max_gpus);
     if (!too_many.empty()) return refuse(context, flags.output, "plan", too_many);
   }
-  const Said said{*result, decide::with_overload(*problem, *result->made.plan),
-                  advice_on(context, flags, *problem, plan)};
-  const std::string content = content_of(context, flags, *catalogue, said);
-  if (auto written = deliver(context, flags.output, content); !written) {
-    return failed(written.error());
-  }
-  auto more = deliver_pages(context, flags.output, *catalogue, plan);
-  if (!more) return failed(more.error());
+  const Said said{result, decide::with_overload(problem, *result.made.plan),
+                  advice_on(context, flags, problem, plan)};
+  const std::string content = content_of(context, flags, catalogue, said);
+  TRY(deliver(context, flags.output, content));
+  TRY(deliver_pages(context, flags.output, catalogue, plan));
   return Exit::done;
 }
 
 }  // namespace
 
 Command add_plan(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "plan", "Plan which service runs on which slice of which GPU, with which batch size");
-  auto flags = std::make_shared<PlanCommandFlags>();
+  auto [command, flags] = adding<PlanCommandFlags>(
+      app, "plan", "Plan which service runs on which slice of which GPU, with which batch size");
   add_problem_flags(*command, flags->problem);
   add_dispatch(*command, flags->problem.dispatch);
   add_gpu_flag(*command, flags->problem);

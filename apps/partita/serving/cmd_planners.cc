@@ -32,7 +32,7 @@ Result<Exit> run_planners(Context& context, const Output& output) {
   }
   const std::string text = "Of services:\n\n" + to_string(planners) +
                            "\nOf batches of tasks:\n\n" + to_string(schedulers);
-  return finish(context, output, output.format == "json" ? document.dump(2) + "\n" : text);
+  return finish(context, output, output.json() ? document.dump(2) + "\n" : text);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ struct ProfileFlags : decide::ProfileNames {
   int gpcs = 0, batch = 0, processes = 1;
   Output output;
 
-  bool json() const { return output.format == "json"; }
+  bool json() const { return output.json(); }
 };
 
 // ---------------------------------------------------------------------------------------- show
@@ -130,13 +130,10 @@ std::string table_json(const ProfileTable& table) {
 }
 
 Result<Exit> run_plot(Context& context, const ProfileFlags& flags) {
-  const Result<ProfileTable> table = decide::load_table(context.files, flags);
-  if (!table) return failed(table.error());
-  const Result<WorkloadProfile> workload = decide::chosen_profile(flags, *table);
-  if (!workload) return failed(workload.error());
-  const std::string plot = flags.output.format == "svg"
-                               ? forms::plot_svg(*workload, flags.processes)
-                               : forms::plot_text(*workload, flags.processes);
+  const ProfileTable table = TRY(decide::load_table(context.files, flags));
+  const WorkloadProfile workload = TRY(decide::chosen_profile(flags, table));
+  const std::string plot = flags.output.svg() ? forms::plot_svg(workload, flags.processes)
+                                              : forms::plot_text(workload, flags.processes);
   if (plot.empty()) {
     return bad_input("--processes", fmt::format("'{}' has no point with {} processes", flags.model,
                                                 flags.processes));
@@ -145,53 +142,47 @@ Result<Exit> run_plot(Context& context, const ProfileFlags& flags) {
 }
 
 Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
-  if (flags.output.format == "plot" || flags.output.format == "svg") {
+  if (flags.output.format == "plot" || flags.output.svg()) {
     if (flags.model.empty()) return bad_input("--model", "a plot is of one model; say which");
     return run_plot(context, flags);
   }
-  Result<ProfileTable> table = decide::load_table(context.files, flags);
-  if (!table) return failed(table.error());
-  for (const std::string& doubt : profile::doubts(*table)) complain(context, "warning: " + doubt);
+  ProfileTable table = TRY(decide::load_table(context.files, flags));
+  for (const std::string& doubt : profile::doubts(table)) complain(context, "warning: " + doubt);
   if (!flags.model.empty()) {
-    Result<WorkloadProfile> workload = decide::chosen_profile(flags, *table);
-    if (!workload) return failed(workload.error());
-    if (!flags.json()) return finish(context, flags.output, points_text(*workload));
-    *table = {{workload->model, *workload}};
+    WorkloadProfile workload = TRY(decide::chosen_profile(flags, table));
+    if (!flags.json()) return finish(context, flags.output, points_text(workload));
+    table = {{workload.model, workload}};
   }
-  return finish(context, flags.output, flags.json() ? table_json(*table) : summary_text(*table));
+  return finish(context, flags.output, flags.json() ? table_json(table) : summary_text(table));
 }
 
 // -------------------------------------------------------------------------------------- import
 
 // Runs of an engine of a language model: a file, or all that are in a folder.
 Result<Exit> run_import_runs(Context& context, const ProfileFlags& flags, llm::RunForm form) {
-  auto told = llm::parse_told(flags.told);
-  if (!told) return failed(told.error());
+  auto told = TRY(llm::parse_told(flags.told));
   if (flags.gpcs > 0 || flags.batch > 0)
     return bad_input(flags.gpcs > 0 ? "--gpcs" : "--batch",
                      "is not for runs of a language model's engine: --told COLUMN=VALUE");
-  if (!flags.gpu.empty()) told->configuration.system = flags.gpu;
-  if (!flags.model.empty()) told->configuration.model = flags.model;
+  if (!flags.gpu.empty()) told.configuration.system = flags.gpu;
+  if (!flags.model.empty()) told.configuration.model = flags.model;
   std::vector<std::string> paths{flags.path};
   if (context.files.is_directory(flags.path)) {
-    const auto names = context.files.list(flags.path);
-    if (!names) return failed(names.error());
+    const auto names = TRY(context.files.list(flags.path));
     paths.clear();
-    for (const std::string& name : llm::files_of_runs(form, *names))
+    for (const std::string& name : llm::files_of_runs(form, names))
       paths.push_back(flags.path + "/" + name);
-    if (const auto left = names->size() - paths.size(); left > 0)
+    if (const auto left = names.size() - paths.size(); left > 0)
       complain(context,
-               fmt::format("{} of its {} files hold no run by their names", left, names->size()));
+               fmt::format("{} of its {} files hold no run by their names", left, names.size()));
   }
   std::vector<llm::Measured> all;
   std::set<std::string> notes;
   for (const std::string& path : paths) {
-    const Result<std::string> text = context.files.read(path);
-    if (!text) return failed(text.error());
-    auto imported = llm::import_runs(form, path, *text, *told);
-    if (!imported) return failed(imported.error());
-    all.insert(all.end(), imported->measured.begin(), imported->measured.end());
-    notes.insert(imported->notes.begin(), imported->notes.end());
+    const std::string text = TRY(context.files.read(path));
+    auto imported = TRY(llm::import_runs(form, path, text, told));
+    all.insert(all.end(), imported.measured.begin(), imported.measured.end());
+    notes.insert(imported.notes.begin(), imported.notes.end());
   }
   if (all.empty()) return bad_input(flags.path, "there is no file with a run in it");
   for (const std::string& note : notes) complain(context, note);
@@ -203,23 +194,20 @@ Result<Exit> run_import_foreign(Context& context, const ProfileFlags& flags) {
   if (const auto form = llm::run_form(flags.form)) return run_import_runs(context, flags, *form);
   if (flags.gpcs == 0)
     return bad_input("--gpcs", "the table does not say how large the instance was; say it");
-  const Result<std::string> text = context.files.read(flags.path);
-  if (!text) return failed(text.error());
-  const Result<ProfileTable> table = serve::import_foreign(
-      *serve::foreign_form(flags.form), flags.path, *text,
+  const std::string text = TRY(context.files.read(flags.path));
+  const ProfileTable table = TRY(serve::import_foreign(
+      *serve::foreign_form(flags.form), flags.path, text,
       {.gpcs = flags.gpcs,
        .batch = flags.batch > 0 ? std::optional(flags.batch) : std::nullopt,
        .processes = flags.processes,
-       .model = flags.model.empty() ? std::nullopt : std::optional(flags.model)});
-  if (!table) return failed(table.error());
-  return finish(context, flags.output, profile::native_csv(*table));
+       .model = flags.model.empty() ? std::nullopt : std::optional(flags.model)}));
+  return finish(context, flags.output, profile::native_csv(table));
 }
 
 Result<Exit> run_import(Context& context, const ProfileFlags& flags) {
   if (!flags.form.empty()) return run_import_foreign(context, flags);
-  const Result<ProfileTable> table = decide::load_table(context.files, flags);
-  if (!table) return failed(table.error());
-  return finish(context, flags.output, profile::native_csv(*table));
+  const ProfileTable table = TRY(decide::load_table(context.files, flags));
+  return finish(context, flags.output, profile::native_csv(table));
 }
 
 // ----------------------------------------------------------------------------------------- fit
@@ -230,20 +218,17 @@ std::string share(double value) { return fmt::format("{:.1f} %", 100 * value); }
 Result<std::vector<std::string>> quality_row(const PerformanceLaw& law,
                                              const WorkloadProfile& workload,
                                              const hw::GpuModel& gpu) {
-  const Result<std::vector<double>> seen = profile::errors(law, workload, gpu);
-  if (!seen) return failed(seen.error());
-  const Result<profile::MemoryScore> memory = profile::memory_score(law, workload, gpu);
-  if (!memory) return failed(memory.error());
+  const std::vector<double> seen = TRY(profile::errors(law, workload, gpu));
+  const profile::MemoryScore memory = TRY(profile::memory_score(law, workload, gpu));
   std::vector<std::string> row = {law.model, fmt::format("{}", workload.points.size()),
-                                  share(profile::quantile(*seen, 0.5))};
+                                  share(profile::quantile(seen, 0.5))};
   if (workload.points.size() < 2) {
     row.insert(row.end(), {"-", "-", "-"});
   } else {
-    const Result<std::vector<double>> unseen = profile::leave_one_out(law, workload, gpu);
-    if (!unseen) return failed(unseen.error());
-    for (const double q : {0.5, 0.9, 1.0}) row.push_back(share(profile::quantile(*unseen, q)));
+    const std::vector<double> unseen = TRY(profile::leave_one_out(law, workload, gpu));
+    for (const double q : {0.5, 0.9, 1.0}) row.push_back(share(profile::quantile(unseen, q)));
   }
-  row.push_back(law.knows_memory() ? fmt::format("{} of {}", memory->right, memory->rows)
+  row.push_back(law.knows_memory() ? fmt::format("{} of {}", memory.right, memory.rows)
                                    : "memory unknown");
   return row;
 }
@@ -251,11 +236,10 @@ Result<std::vector<std::string>> quality_row(const PerformanceLaw& law,
 // "resnet50: 2g batch 32 x 4" for every point that is faster than it can be.
 Result<std::string> suspects_text(const PerformanceLaw& law, const WorkloadProfile& workload,
                                   const hw::GpuModel& gpu) {
-  const Result<std::vector<ProfilePoint>> points = profile::suspects(law, workload, gpu);
-  if (!points) return failed(points.error());
-  if (points->empty()) return std::string();
+  const std::vector<ProfilePoint> points = TRY(profile::suspects(law, workload, gpu));
+  if (points.empty()) return std::string();
   std::vector<std::string> names;
-  for (const ProfilePoint& p : *points) {
+  for (const ProfilePoint& p : points) {
     names.push_back(fmt::format("{}g {} x {}", p.gpcs, p.batch, p.processes));
   }
   return fmt::format("  {}: {}\n", law.model, joined(names, ", "));
@@ -278,32 +262,24 @@ std::string predicted_text(const ProfileTable& table) {
 }
 
 Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
-  const Result<std::optional<PerformanceLaws>> present =
-      decide::load_laws(context.files, flags.path);
-  if (!present) return failed(present.error());
-  if (*present) return bad_input("PATH " + flags.path, "the file holds laws; give measurements");
-  const Result<hw::GpuModel> gpu = decide::load_gpu(context.files, flags, "--gpu", flags.gpu);
-  if (!gpu) return failed(gpu.error());
-  const Result<ProfileTable> table = decide::load_table(context.files, flags);
-  if (!table) return failed(table.error());
-  PerformanceLaws laws{gpu->name, flags.source, {}};
+  const std::optional<PerformanceLaws> present = TRY(decide::load_laws(context.files, flags.path));
+  if (present) return bad_input("PATH " + flags.path, "the file holds laws; give measurements");
+  const hw::GpuModel gpu = TRY(decide::load_gpu(context.files, flags, "--gpu", flags.gpu));
+  const ProfileTable table = TRY(decide::load_table(context.files, flags));
+  PerformanceLaws laws{gpu.name, flags.source, {}};
   Table report{{"MODEL", "POINTS", "FIT median", "LEFT OUT median", "90th", "worst", "RUNS RIGHT"},
                {}};
   std::string suspicious;
-  for (const auto& [model, workload] : *table) {
-    Result<PerformanceLaw> law = profile::fit(workload, *gpu);
-    if (!law) return failed(law.error());
-    Result<std::vector<std::string>> row = quality_row(*law, workload, *gpu);
-    if (!row) return failed(row.error());
-    const Result<std::string> suspects = suspects_text(*law, workload, *gpu);
-    if (!suspects) return failed(suspects.error());
-    laws.laws.push_back(std::move(*law));
-    report.rows.push_back(std::move(*row));
-    suspicious += *suspects;
+  for (const auto& [model, workload] : table) {
+    PerformanceLaw law = TRY(profile::fit(workload, gpu));
+    std::vector<std::string> row = TRY(quality_row(law, workload, gpu));
+    const std::string suspects = TRY(suspects_text(law, workload, gpu));
+    laws.laws.push_back(std::move(law));
+    report.rows.push_back(std::move(row));
+    suspicious += suspects;
   }
-  const Result<Exit> done = finish(context, flags.output, profile::laws_json(laws));
-  if (!done) return done;
-  note(context, fmt::format("{}\n{}{}", to_string(report), kFitNotes, predicted_text(*table)));
+  const Exit done = TRY(finish(context, flags.output, profile::laws_json(laws)));
+  note(context, fmt::format("{}\n{}{}", to_string(report), kFitNotes, predicted_text(table)));
   if (!suspicious.empty()) {
     note(context, fmt::format("More than {} % faster than the law; perhaps a dead process was "
                               "counted (size, batch x processes):\n{}",
@@ -341,17 +317,15 @@ std::string prediction_text(const ProfileFlags& flags, const ProfilePoint& point
 }
 
 Result<Exit> run_predict(Context& context, const ProfileFlags& given) {
-  const Result<hw::GpuModel> gpu = decide::load_gpu(context.files, given, "--gpu", given.gpu);
-  if (!gpu) return failed(gpu.error());
+  const hw::GpuModel gpu = TRY(decide::load_gpu(context.files, given, "--gpu", given.gpu));
   ProfileFlags flags = given;
-  flags.gpu = gpu->name;
-  const Result<profile::Partition> on = profile::partition(*gpu, flags.gpcs);
+  flags.gpu = gpu.name;
+  const Result<profile::Partition> on = profile::partition(gpu, flags.gpcs);
   if (!on) return bad_input("--gpcs", to_string(on.error()));
-  const Result<PerformanceLaws> laws = decide::load_law(context.files, flags);
-  if (!laws) return failed(laws.error());
-  const PerformanceLaw& law = laws->laws.front();
+  const PerformanceLaws laws = TRY(decide::load_law(context.files, flags));
+  const PerformanceLaw& law = laws.laws.front();
   ProfilePoint point = profile::predict(law, *on, flags.batch, flags.processes);
-  point.learned_on = laws->gpu_model;
+  point.learned_on = laws.gpu_model;
   const bool fits = profile::fits(law, *on, flags.batch, flags.processes);
   Output output = flags.output;
   if (!fits) output.file.clear();  // -o names the place of a prediction that holds

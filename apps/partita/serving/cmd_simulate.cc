@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <memory>
 
 #include "base/input.h"
 #include "base/table.h"
@@ -36,17 +35,13 @@ struct SimulateFlags {
 
 Result<sim::ServingOptions> options_of(const SimulateFlags& flags) {
   sim::ServingOptions options;
-  const Result<Seconds> duration = parse_duration("--duration", flags.duration);
-  if (!duration) return failed(duration.error());
-  options.duration = *duration;
+  options.duration = TRY(parse_duration("--duration", flags.duration));
   options.seed = flags.seed;
   options.shed = !flags.no_shed;
   options.batching = flags.batching == "full" ? sim::BatchingKind::full : sim::BatchingKind::paced;
   options.mean_lateness = Millis{flags.lateness_ms};
   if (!flags.dispatch.empty()) {
-    const Result<plan::Dispatch> server = plan::parse_dispatch(flags.dispatch);
-    if (!server) return failed(server.error());
-    options.dispatch = *server;
+    options.dispatch = TRY(plan::parse_dispatch(flags.dispatch));
   }
   return options;
 }
@@ -81,13 +76,10 @@ struct Played {
 Result<std::optional<Played>> play_plan(Context& context, const SimulateFlags& flags,
                                         plan::ServingPlan plan, const decide::ProblemFiles& inputs,
                                         bool doubts) {
-  const Result<sim::ServingOptions> options = options_of(flags);
-  if (!options) return failed(options.error());
-  const auto judged = decide::judge_plan(context.files, flags.plan.plan, std::move(plan), inputs);
-  if (!judged) return failed(judged.error());
-  const auto& [problem, verdict] = *judged;
-  auto played = decide::play(context.files, problem, flags.traffic, *options);
-  if (!played) return failed(played.error());
+  const sim::ServingOptions options = TRY(options_of(flags));
+  const auto [problem, verdict] =
+      TRY(decide::judge_plan(context.files, flags.plan.plan, std::move(plan), inputs));
+  auto played = TRY(decide::play(context.files, problem, flags.traffic, options));
   if (!verdict) {
     complain(context, decide::reasons_text(flags.plan.plan + ": the plan is broken:",
                                            verdict.error().violations));
@@ -97,28 +89,23 @@ Result<std::optional<Played>> play_plan(Context& context, const SimulateFlags& f
     say_doubts(context, problem, inputs);
     say_predictions(context, flags.plan.plan, **verdict);
   }
-  auto timed = decide::simulate(played->problem, *verdict, played->options,
-                                Progress(context).watch().cpu_ms);
-  if (!timed) return failed(timed.error());
-  timed->report.load = flags.traffic.load;
-  return std::optional(Played{*std::move(played), *std::move(timed)});
+  auto timed = TRY(
+      decide::simulate(played.problem, *verdict, played.options, Progress(context).watch().cpu_ms));
+  timed.report.load = flags.traffic.load;
+  return std::optional(Played{std::move(played), std::move(timed)});
 }
 
 Result<Exit> simulate_plan(Context& context, const SimulateFlags& flags, plan::ServingPlan plan) {
-  const auto played = play_plan(context, flags, std::move(plan), flags.plan.problem, true);
-  if (!played) return failed(played.error());
-  if (!*played) return Exit::no;
-  const auto& [traffic, timed] = **played;
-  const Result<std::string> content =
+  const auto played = TRY(play_plan(context, flags, std::move(plan), flags.plan.problem, true));
+  if (!played) return Exit::no;
+  const auto& [traffic, timed] = *played;
+  const std::string content = TRY(
       wants_document(flags.output)
           ? document_as(flags.output,
                         sim::report_json(timed.report, flags.seed, timed.events_per_second))
-      : flags.output.format == "svg"
-          ? decide::report_svg(traffic.problem, timed.report, traffic.options)
-          : decide::report_text(traffic.problem, timed.report, traffic.options);
-  if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written)
-    return failed(written.error());
+      : flags.output.svg() ? decide::report_svg(traffic.problem, timed.report, traffic.options)
+                           : decide::report_text(traffic.problem, timed.report, traffic.options));
+  TRY(deliver(context, flags.output, content));
   return missed(context, timed.report, flags.require);
 }
 
@@ -147,7 +134,7 @@ std::string day_report_text(const SimulateFlags& flags, const sim::StatedDayRepo
 }
 
 Result<Exit> simulate_day(Context& context, const SimulateFlags& flags, plan::DayPlan day) {
-  if (flags.output.format == "svg")
+  if (flags.output.svg())
     return bad_input("--format", "svg shows one plan: --at HH:MM says whose of the day's");
   sim::StatedDayReport report;
   Exit exit = Exit::done;
@@ -156,42 +143,36 @@ Result<Exit> simulate_day(Context& context, const SimulateFlags& flags, plan::Da
     inputs.at = plan::clock_text(period.from);
     const int gpus = period.plan.objective.gpus;
     const auto played =
-        play_plan(context, flags, std::move(period.plan), inputs, report.periods.empty());
-    if (!played) return failed(played.error());
-    if (!*played) return Exit::no;
-    const auto& timed = (*played)->timed;
+        TRY(play_plan(context, flags, std::move(period.plan), inputs, report.periods.empty()));
+    if (!played) return Exit::no;
+    const auto& timed = played->timed;
     report.periods.push_back({inputs.at, plan::clock_text(period.to), gpus,
                               sim::stated(timed.report, flags.seed, timed.events_per_second)});
     if (missed(context, timed.report, flags.require, " from " + inputs.at) != Exit::done)
       exit = Exit::no;
   }
-  const Result<std::string> content = wants_document(flags.output)
-                                          ? document_as(flags.output, sim::report_json(report))
-                                          : day_report_text(flags, report);
-  if (!content) return failed(content.error());
-  if (auto written = deliver(context, flags.output, *content); !written)
-    return failed(written.error());
+  const std::string content =
+      TRY(wants_document(flags.output) ? document_as(flags.output, sim::report_json(report))
+                                       : day_report_text(flags, report));
+  TRY(deliver(context, flags.output, content));
   return exit;
 }
 
 Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
   const std::string& file = flags.plan.plan;
-  const auto text = read_input(context.files, "PLAN", file);
-  if (!text) return failed(text.error());
+  const auto text = TRY(read_input(context.files, "PLAN", file));
   if (flags.plan.problem.at.empty())
-    if (auto day = forms::parse_day(file, *text))
+    if (auto day = forms::parse_day(file, text))
       return simulate_day(context, flags, *std::move(day));
-  auto plan = decide::parse_plan_at(file, *text, flags.plan.problem.at);
-  if (!plan) return failed(plan.error());
-  return simulate_plan(context, flags, *std::move(plan));
+  auto plan = TRY(decide::parse_plan_at(file, text, flags.plan.problem.at));
+  return simulate_plan(context, flags, std::move(plan));
 }
 
 }  // namespace
 
 Command add_simulate(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("simulate", "Run a plan under simulated traffic and report the latencies");
-  auto flags = std::make_shared<SimulateFlags>();
+  auto [command, flags] = adding<SimulateFlags>(
+      app, "simulate", "Run a plan under simulated traffic and report the latencies");
   add_plan_flags(*command, flags->plan);
   flag(*command, "--duration", flags->duration)->default_str(flags->duration);
   add_traffic_flags(*command, flags->traffic);

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include <memory>
 
 #include "base/input.h"
 #include "commands.h"
 #include "decide/day_verdict.h"
+#include "flags.h"
 #include "forms/day_forms.h"
 #include "reasons.h"
 #include "serving/inputs.h"
@@ -18,27 +18,25 @@ struct VerifyFlags {
 };
 
 Result<Exit> verify_day(Context& context, const VerifyFlags& flags, const plan::DayPlan& day) {
-  const auto judged = decide::judge_day(context.files, flags.plan.plan, day, flags.plan.problem);
-  if (!judged) return failed(judged.error());
-  say_doubts(context, judged->problem, flags.plan.problem);
+  const auto judged =
+      TRY(decide::judge_day(context.files, flags.plan.plan, day, flags.plan.problem));
+  say_doubts(context, judged.problem, flags.plan.problem);
   return say_verdict(
       context, flags.output, flags.plan.plan,
       fmt::format("ok: {} services, {} periods on {} GPUs at most, no violation\n",
-                  judged->problem.services.size(), day.periods.size(), plan::most_gpus(day)),
-      judged->violations);
+                  judged.problem.services.size(), day.periods.size(), plan::most_gpus(day)),
+      judged.violations);
 }
 
 Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
   const std::string& file = flags.plan.plan;
-  const auto text = read_input(context.files, "PLAN", file);
-  if (!text) return failed(text.error());
+  const auto text = TRY(read_input(context.files, "PLAN", file));
   if (flags.plan.problem.at.empty())
-    if (const auto day = forms::parse_day(file, *text)) return verify_day(context, flags, *day);
-  auto plan = decide::parse_plan_at(file, *text, flags.plan.problem.at);
+    if (const auto day = forms::parse_day(file, text)) return verify_day(context, flags, *day);
+  auto plan = decide::parse_plan_at(file, text, flags.plan.problem.at);
   if (!plan) return failed(plan.error());
-  const auto judged = decide::judge_plan(context.files, file, *std::move(plan), flags.plan.problem);
-  if (!judged) return failed(judged.error());
-  const auto& [problem, verdict] = *judged;
+  const auto [problem, verdict] =
+      TRY(decide::judge_plan(context.files, file, *std::move(plan), flags.plan.problem));
   say_doubts(context, problem, flags.plan.problem);
   if (verdict) say_predictions(context, flags.plan.plan, **verdict);
   const std::string ok =
@@ -56,9 +54,9 @@ Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
 }  // namespace
 
 Command add_verify(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "verify", "Check a plan from any tool against the services, profiles and hardware rules");
-  auto flags = std::make_shared<VerifyFlags>();
+  auto [command, flags] = adding<VerifyFlags>(
+      app, "verify",
+      "Check a plan from any tool against the services, profiles and hardware rules");
   add_plan_flags(*command, flags->plan);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(

@@ -38,25 +38,21 @@ void add_day_flags(CLI::App& command, DayFlags& flags) {
 }
 
 Result<Exit> run_day(Context& context, const DayRun& run, const plan::ServingProblem& problem) {
-  const Result<Seconds> change_time = parse_duration("--change-time", run.flags.change_time);
-  if (!change_time) return failed(change_time.error());
-  const auto tariff = decide::load_tariff(context.files, run.flags.tariff);
-  if (!tariff) return failed(tariff.error());
+  const Seconds change_time = TRY(parse_duration("--change-time", run.flags.change_time));
+  const auto tariff = TRY(decide::load_tariff(context.files, run.flags.tariff));
   Progress progress(context);
   const auto made =
-      decide::plan_day(problem, {{run.node_budget, progress.watch()}, *change_time, *tariff});
-  if (!made) return failed(made.error());
-  if (!made->day) return refuse(context, run.output, "plan", made->refusals);
-  const plan::DayPlan& day = *made->day;
+      TRY(decide::plan_day(problem, {{run.node_budget, progress.watch()}, change_time, tariff}));
+  if (!made.day) return refuse(context, run.output, "plan", made.refusals);
+  const plan::DayPlan& day = *made.day;
   if (run.max_gpus > 0) {
     const auto reasons = more_than(day, run.max_gpus);
     if (!reasons.empty()) return refuse(context, run.output, "plan", reasons);
   }
   const std::string content =
-      run.output.format == "json" ? forms::day_json(day)
-      : run.output.format == "svg"
-          ? forms::day_svg(day)
-          : forms::day_text(day, run.output.file.empty() ? context.width : 100);
+      run.output.json()  ? forms::day_json(day)
+      : run.output.svg() ? forms::day_svg(day)
+                         : forms::day_text(day, run.output.file.empty() ? context.width : 100);
   return finish(context, run.output, content);
 }
 

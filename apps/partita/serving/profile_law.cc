@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <memory>
 
 #include "base/input.h"
 #include "flags.h"
@@ -22,30 +21,27 @@ Result<Exit> run_law(Context& context, const LawFlags& flags) {
     return bad_input("--kind", "'" + flags.kind +
                                    "' has no law of its own here; known: llm "
                                    "(others: `partita profile law PATH --gpu GPU`)");
-  const Result<std::string> text = read_input(context.files, "POINTS", flags.path);
-  if (!text) return failed(text.error());
-  const Result<std::vector<llm::Measured>> points = llm::parse_points(flags.path, *text);
-  if (!points) return failed(points.error());
+  const std::string text = TRY(read_input(context.files, "POINTS", flags.path));
+  const std::vector<llm::Measured> points = TRY(llm::parse_points(flags.path, text));
   const llm::LeftOut left_out = flags.leave_out.empty()            ? llm::LeftOut::nothing
                                 : flags.leave_out == "concurrency" ? llm::LeftOut::concurrency
                                                                    : llm::LeftOut::shape;
-  const Result<llm::LawReport> report = llm::law_report(*points, left_out, llm::tail_errors);
+  const Result<llm::LawReport> report = llm::law_report(points, left_out, llm::tail_errors);
   if (!report) {
     Error error = report.error();  // of the whole file
     if (error.context.empty()) error.context = flags.path;
     return failed(error);
   }
-  return finish(context, flags.output,
-                flags.output.format == "json" ? llm::law_report_json(*report)
-                                              : llm::law_report_text(*report));
+  return finish(
+      context, flags.output,
+      flags.output.json() ? llm::law_report_json(*report) : llm::law_report_text(*report));
 }
 
 }  // namespace
 
 Command add_profile_law(CLI::App& profile) {
-  auto flags = std::make_shared<LawFlags>();
-  CLI::App* command = profile.add_subcommand(
-      "law", "Learn laws from measured points, and say how well they predict");
+  auto [command, flags] = adding<LawFlags>(
+      profile, "law", "Learn laws from measured points, and say how well they predict");
   command
       ->add_option("POINTS", flags->path,
                    "Measured points: a CSV with tokens in and out, concurrency, TTFT and TPOT")

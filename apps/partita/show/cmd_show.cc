@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iterator>
-#include <memory>
 #include <optional>
 
 #include "act/lease/lease_forms.h"
@@ -51,58 +50,51 @@ struct Look {
   const ShowFlags& flags;
   const hw::Catalogue& catalogue;
   const std::string& text;
-  bool svg() const { return flags.output.format == "svg"; }
+  bool svg() const { return flags.output.svg(); }
   bool colour() const { return context.colour && flags.output.file.empty(); }
 };
 
 Result<std::string> show_plan(const Look& look) {
-  const auto plan = forms::parse_plan(look.flags.file, look.text);
-  if (!plan) return failed(plan.error());
-  if (look.svg()) return forms::plan_svg(*plan, look.catalogue);
-  return forms::plan_text(*plan, look.catalogue,
+  const auto plan = TRY(forms::parse_plan(look.flags.file, look.text));
+  if (look.svg()) return forms::plan_svg(plan, look.catalogue);
+  return forms::plan_text(plan, look.catalogue,
                           {.colour = look.colour(), .width = look.context.width});
 }
 
 Result<std::string> show_schedule(const Look& look) {
-  const auto schedule = forms::parse_schedule(look.flags.file, look.text);
-  if (!schedule) return failed(schedule.error());
-  if (look.svg()) return forms::schedules_svg({*schedule}, look.catalogue);
-  return forms::schedule_text(*schedule, {}, look.catalogue,
+  const auto schedule = TRY(forms::parse_schedule(look.flags.file, look.text));
+  if (look.svg()) return forms::schedules_svg({schedule}, look.catalogue);
+  return forms::schedule_text(schedule, {}, look.catalogue,
                               {.colour = look.colour(), .width = look.context.width});
 }
 
 Result<std::string> show_node(const Look& look) {
-  const auto node = device::parse_state(look.flags.file, look.text);
-  if (!node) return failed(node.error());
-  if (look.svg()) return actuate::node_svg(node->state, node->occupants, look.catalogue);
-  return device::state_text(node->state, node->occupants, look.catalogue,
+  const auto node = TRY(device::parse_state(look.flags.file, look.text));
+  if (look.svg()) return actuate::node_svg(node.state, node.occupants, look.catalogue);
+  return device::state_text(node.state, node.occupants, look.catalogue,
                             {.colour = look.colour(), .width = look.context.width});
 }
 
 Result<std::string> show_history(const Look& look) {
-  const auto events = history::parse_history(look.flags.file, look.text);
-  if (!events) return failed(events.error());
-  return history::events_text(*events, local_time);
+  const auto events = TRY(history::parse_history(look.flags.file, look.text));
+  return history::events_text(events, local_time);
 }
 
 Result<std::string> show_day(const Look& look) {
-  const auto day = forms::parse_day(look.flags.file, look.text);
-  if (!day) return failed(day.error());
-  return look.svg() ? forms::day_svg(*day) : forms::day_text(*day, look.context.width);
+  const auto day = TRY(forms::parse_day(look.flags.file, look.text));
+  return look.svg() ? forms::day_svg(day) : forms::day_text(day, look.context.width);
 }
 
 Result<std::string> show_leases(const Look& look) {
-  const auto leases = lease::parse_leases_document(look.flags.file, look.text);
-  if (!leases) return failed(leases.error());
-  return lease::leases_text(*leases, wall_clock_ms());
+  const auto leases = TRY(lease::parse_leases_document(look.flags.file, look.text));
+  return lease::leases_text(leases, wall_clock_ms());
 }
 
 Result<std::string> show_reasons(const Look& look, std::string_view kind) {
-  const auto reasons = kind == "Verdict" ? forms::parse_verdict(look.flags.file, look.text)
-                                         : forms::parse_refusal(look.flags.file, look.text);
-  if (!reasons) return failed(reasons.error());
-  if (reasons->empty()) return "ok: no violation\n";
-  return decide::reasons_text(kind == "Verdict" ? "violations:" : "refused:", *reasons) + "\n";
+  const auto reasons = TRY(kind == "Verdict" ? forms::parse_verdict(look.flags.file, look.text)
+                                             : forms::parse_refusal(look.flags.file, look.text));
+  if (reasons.empty()) return "ok: no violation\n";
+  return decide::reasons_text(kind == "Verdict" ? "violations:" : "refused:", reasons) + "\n";
 }
 Result<std::string> show_verdict(const Look& look) { return show_reasons(look, "Verdict"); }
 Result<std::string> show_refusal(const Look& look) { return show_reasons(look, "Refusal"); }
@@ -110,9 +102,8 @@ Result<std::string> show_refusal(const Look& look) { return show_reasons(look, "
 // What is shown by its own words alone.
 template <auto parse, auto text>
 Result<std::string> shown(const Look& look) {
-  const auto document = parse(look.flags.file, look.text);
-  if (!document) return failed(document.error());
-  return text(*document);
+  const auto document = TRY(parse(look.flags.file, look.text));
+  return text(document);
 }
 
 struct Kind {
@@ -139,42 +130,37 @@ constexpr Kind kKinds[] = {
 };
 
 Result<std::string> shown_document(Context& context, const ShowFlags& flags) {
-  const auto text = read_input(context.files, "FILE", flags.file);
-  if (!text) return failed(text.error());
-  const auto document = parse_document(flags.file, *text);
-  if (!document) return failed(document.error());
-  if (flags.output.format == "json") return *text;
-  if (flags.output.format == "csv") return document_csv(flags.file, *text, flags.rows);
-  const Node* kind = document->root.find("kind");
+  const auto text = TRY(read_input(context.files, "FILE", flags.file));
+  const auto document = TRY(parse_document(flags.file, text));
+  if (flags.output.json()) return text;
+  if (flags.output.format == "csv") return document_csv(flags.file, text, flags.rows);
+  const Node* kind = document.root.find("kind");
   const auto* const found =
       std::ranges::find(kKinds, kind == nullptr ? std::string() : kind->text, &Kind::name);
-  const bool svg = flags.output.format == "svg";
+  const bool svg = flags.output.svg();
   if (svg && (found == std::end(kKinds) || !found->picture))
     return bad_input("--format", "there is no picture of this kind of document");
-  if (found == std::end(kKinds)) return document_text(flags.file, *text);
-  const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  return found->show({context, flags, *catalogue, *text});
+  if (found == std::end(kKinds)) return document_text(flags.file, text);
+  const auto catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
+  return found->show({context, flags, catalogue, text});
 }
 
 // Again whenever it has changed.
 Result<Exit> run_watch(Context& context, const ShowFlags& flags) {
-  const auto interval = parse_duration("--interval", flags.interval);
-  if (!interval) return failed(interval.error());
+  const auto interval = TRY(parse_duration("--interval", flags.interval));
   StopRequest stop;
   std::optional<Screen> screen;
   if (is_terminal(context)) screen.emplace(context.out);
   std::string before;
   do {
-    const auto text = shown_document(context, flags);
-    if (!text) return failed(text.error());
-    if (*text == before) continue;
-    before = *text;
+    const auto text = TRY(shown_document(context, flags));
+    if (text == before) continue;
+    before = text;
     if (screen)
-      screen->draw(first_lines(*text, screen->height()));
+      screen->draw(first_lines(text, screen->height()));
     else
-      say(context, *text);
-  } while (!stop.within(static_cast<std::int64_t>(interval->value * 1e9)));
+      say(context, text);
+  } while (!stop.within(static_cast<std::int64_t>(interval.value * 1e9)));
   return Exit::done;
 }
 
@@ -187,8 +173,7 @@ Result<Exit> run_show(Context& context, const ShowFlags& flags) {
 }  // namespace
 
 Command add_show(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("show", "Show a document of any kind");
-  auto flags = std::make_shared<ShowFlags>();
+  auto [command, flags] = adding<ShowFlags>(app, "show", "Show a document of any kind");
   command->add_option("FILE", flags->file, "A document of any kind (JSON or YAML)")
       ->type_name("FILE")
       ->required();

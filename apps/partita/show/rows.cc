@@ -89,17 +89,16 @@ std::string csv_line(const std::vector<std::string>& cells) {
 }  // namespace
 
 Result<std::string> document_text(const std::string& file, std::string_view json) {
-  const auto document = parse_document(file, json);
-  if (!document) return failed(document.error());
+  const auto document = TRY(parse_document(file, json));
   std::vector<Cell> cells;
-  cells_of(document->root, "", cells);
+  cells_of(document.root, "", cells);
   std::string text;
   for (const Cell& cell : cells) {
-    const Node* list = document->root.find(cell.column);
+    const Node* list = document.root.find(cell.column);
     if (list == nullptr || !is_rows(*list))
       text += fmt::format("{}: {}\n", cell.column, cell.value);
   }
-  for (const Node::Member& member : document->root.members)
+  for (const Node::Member& member : document.root.members)
     if (is_rows(member.value))
       text += fmt::format("\n{}\n{}", member.key, to_string(narrowed(table_of(member.value))));
   return text;
@@ -107,10 +106,9 @@ Result<std::string> document_text(const std::string& file, std::string_view json
 
 Result<std::string> document_csv(const std::string& file, std::string_view json,
                                  std::string_view key) {
-  const auto document = parse_document(file, json);
-  if (!document) return failed(document.error());
+  const auto document = TRY(parse_document(file, json));
   std::vector<std::string> lists;
-  for (const Node::Member& member : document->root.members) {
+  for (const Node::Member& member : document.root.members) {
     if (!is_rows(member.value)) continue;
     lists.push_back(member.key);
     if (!key.empty() && member.key != key) continue;

@@ -14,16 +14,14 @@ void add_site_flag(CLI::App& command, std::string& site) {
 
 Result<slurm::SlurmSite> read_site(Context& context, const std::string& path) {
   const std::string file = path.empty() ? slurm::kSiteFile : path;
-  const Result<std::string> text = context.files.read(file);
-  if (!text) return failed(text.error());
-  return slurm::parse_site(file, *text);
+  const std::string text = TRY(context.files.read(file));
+  return slurm::parse_site(file, text);
 }
 
 Result<OpenSlurm> open_slurm(Context& context) {
-  Result<PrivateFolder> folder = PrivateFolder::make();
-  if (!folder) return failed(folder.error());
+  PrivateFolder folder = TRY(PrivateFolder::make());
   OpenSlurm open;
-  open.folder = std::make_unique<PrivateFolder>(*std::move(folder));
+  open.folder = std::make_unique<PrivateFolder>(std::move(folder));
   open.processes = std::make_unique<RealProcesses>();
   open.door = std::make_unique<slurm::RealSlurm>(*open.processes, context.clock, context.files,
                                                  open.folder->path());
@@ -32,7 +30,7 @@ Result<OpenSlurm> open_slurm(Context& context) {
 
 Result<FileLock> lock_of_placer(Context& context, const std::string& site) {
   const std::string folder = lock_directory();
-  if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
+  TRY(context.files.make_directories(folder));
   std::error_code error;
   std::string name = std::filesystem::weakly_canonical(site, error).string();
   if (error) return environment_error(site, error.message());

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <memory>
 
 #include "commands.h"
 #include "decide/input.h"
@@ -29,20 +28,14 @@ std::map<std::string, std::string> files_in(Context& context, const std::string&
 }
 
 Result<Exit> run_slurm_check(Context& context, const SlurmCheckFlags& flags) {
-  const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  const auto site = read_site(context, flags.site);
-  if (!site) return failed(site.error());
-  auto open = open_slurm(context);
-  if (!open) return failed(open.error());
-  const auto config = slurm::output_of(*open->door, {"scontrol", "show", "config"});
-  if (!config) return failed(config.error());
-  const auto shown = slurm::output_of(*open->door, {"sinfo", "--json"});
-  if (!shown) return failed(shown.error());
-  auto nodes = slurm::parse_nodes(*shown);
-  if (!nodes) return failed(nodes.error());
-  slurm::CheckedSite checked{*site, *catalogue, flags.places, slurm::parse_config(*config),
-                             *std::move(nodes), {}, false};
+  const auto catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
+  const auto site = TRY(read_site(context, flags.site));
+  auto open = TRY(open_slurm(context));
+  const auto config = TRY(slurm::output_of(*open.door, {"scontrol", "show", "config"}));
+  const auto shown = TRY(slurm::output_of(*open.door, {"sinfo", "--json"}));
+  auto nodes = TRY(slurm::parse_nodes(shown));
+  slurm::CheckedSite checked{
+      site, catalogue, flags.places, slurm::parse_config(config), std::move(nodes), {}, false};
   if (checked.places.folder.empty())
     checked.places.folder =
         std::filesystem::path(checked.config["SLURM_CONF"]).parent_path().string();
@@ -53,19 +46,17 @@ Result<Exit> run_slurm_check(Context& context, const SlurmCheckFlags& flags) {
     checked.files["plugstack.conf"] = *std::move(plugstack);
   const auto lock = lock_of_placer(context, flags.site);
   checked.placer_runs = !lock && lock.error().code == ErrorCode::in_use;
-  const auto sentences = slurm::check_site(checked);
-  if (!sentences) return failed(sentences.error());
-  for (const std::string& sentence : *sentences) say(context, sentence + "\n");
-  if (sentences->empty()) say(context, "Jobs can ask for MIG instances here.\n");
-  return sentences->empty() ? Exit::done : Exit::no;
+  const auto sentences = TRY(slurm::check_site(checked));
+  for (const std::string& sentence : sentences) say(context, sentence + "\n");
+  if (sentences.empty()) say(context, "Jobs can ask for MIG instances here.\n");
+  return sentences.empty() ? Exit::done : Exit::no;
 }
 
 }  // namespace
 
 Command add_slurm_check(CLI::App& slurm) {
-  CLI::App* command =
-      slurm.add_subcommand("check", "Say what is wrong in Slurm's configuration, a sentence each");
-  auto flags = std::make_shared<SlurmCheckFlags>();
+  auto [command, flags] = adding<SlurmCheckFlags>(
+      slurm, "check", "Say what is wrong in Slurm's configuration, a sentence each");
   flags->places.folder.clear();
   add_site_flag(*command, flags->site);
   flag(*command, "--etc", flags->places.folder, "Default: where slurm.conf is");

@@ -2,7 +2,6 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <memory>
 
 #include "base/append.h"
 #include "commands.h"
@@ -34,9 +33,8 @@ Result<bool> put(Context& context, const std::string& path, const slurm::SiteFil
                  bool force) {
   const bool there = context.files.exists(path);
   if (there) {
-    const Result<std::string> now = context.files.read(path);
-    if (!now) return failed(now.error());
-    if (*now == file.text) {
+    const std::string now = TRY(context.files.read(path));
+    if (now == file.text) {
       say(context, fmt::format("{}: is so already\n", path));
       return true;
     }
@@ -45,8 +43,7 @@ Result<bool> put(Context& context, const std::string& path, const slurm::SiteFil
       return false;
     }
   }
-  if (auto written = context.files.write_atomic(path, file.text); !written)
-    return failed(written.error());
+  TRY(context.files.write_atomic(path, file.text));
   if (::chmod(path.c_str(), file.program ? 0755 : 0644) != 0)
     return environment_error(path, "its rights cannot be set");
   say(context, fmt::format("{}: {}\n", path, there ? "replaced" : "written"));
@@ -54,10 +51,8 @@ Result<bool> put(Context& context, const std::string& path, const slurm::SiteFil
 }
 
 Result<Exit> run_slurm_install(Context& context, SlurmInstallFlags& flags) {
-  const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  const auto site = site_of(context, flags);
-  if (!site) return failed(site.error());
+  const auto catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
+  const auto site = TRY(site_of(context, flags));
   slurm::FilePlaces places = flags.places;
   places.site = std::filesystem::absolute(flags.site).string();
   places.program = std::filesystem::canonical("/proc/self/exe").string();
@@ -65,17 +60,15 @@ Result<Exit> run_slurm_install(Context& context, SlurmInstallFlags& flags) {
   const std::string folder = flags.apply ? places.folder : flags.folder;
   if (folder.empty()) return bad_input("--files", "a folder for the files, or --into-etc");
   if (!flags.apply) places.folder = std::filesystem::absolute(folder).string();
-  const auto files = slurm::site_files(*site, *catalogue, places);
-  if (!files) return failed(files.error());
-  if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
+  const auto files = TRY(slurm::site_files(site, catalogue, places));
+  TRY(context.files.make_directories(folder));
   bool all = true;
   std::map<std::string, slurm::SiteFile> wanted;
-  for (const auto& [name, file] : *files) wanted[folder + "/" + name] = file;
-  if (!flags.nodes.names.empty()) wanted[places.site] = {slurm::site_text(*site)};
+  for (const auto& [name, file] : files) wanted[folder + "/" + name] = file;
+  if (!flags.nodes.names.empty()) wanted[places.site] = {slurm::site_text(site)};
   for (const auto& [path, file] : wanted) {
-    const auto done = put(context, path, file, flags.force);
-    if (!done) return failed(done.error());
-    all = all && *done;
+    const auto done = TRY(put(context, path, file, flags.force));
+    all = all && done;
   }
   say(context,
       "Now put the lines of the .partita files into slurm.conf and gres.conf on every "
@@ -93,9 +86,9 @@ std::string spank_plugin() {
 }
 
 Command add_slurm_install(CLI::App& slurm) {
-  CLI::App* command = slurm.add_subcommand(
-      "install", "Write what Slurm needs: plugin, prolog, epilog, lines for its configuration");
-  auto flags = std::make_shared<SlurmInstallFlags>();
+  auto [command, flags] = adding<SlurmInstallFlags>(
+      slurm, "install",
+      "Write what Slurm needs: plugin, prolog, epilog, lines for its configuration");
   add_site_flag(*command, flags->site);
   flag(*command, "--nodes", flags->nodes.names);
   flag(*command, "--gpu", flags->nodes.gpu, "With --nodes: theirs");

@@ -86,30 +86,26 @@ telemetry::Sample read_sample(device::NodeDriver& driver, int gpus) {
 }
 
 Result<Exit> run_slurm_meter(Context& context, const MeterFlags& flags) {
-  const Result<Seconds> every = parse_duration("--interval", flags.every);
-  if (!every) return failed(every.error());
-  const auto site = read_site(context, flags.site);
-  if (!site) return failed(site.error());
+  const Seconds every = TRY(parse_duration("--interval", flags.every));
+  const auto site = TRY(read_site(context, flags.site));
   const auto open =
-      open_driver(context, {site->driver, slurm::for_node(site->machine, flags.node), ""});
-  if (!open) return failed(open.error());
-  const auto info = open->bare->info();
-  if (!info) return failed(info.error());
-  const std::string folder = slurm::for_node(site->jobs, flags.node);
-  if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
+      TRY(open_driver(context, {site.driver, slurm::for_node(site.machine, flags.node), ""}));
+  const auto info = TRY(open.bare->info());
+  const std::string folder = slurm::for_node(site.jobs, flags.node);
+  TRY(context.files.make_directories(folder));
   const std::int64_t since_ms = wall_clock_ms();
   InstanceJoules joules;
   JobsOfHost hosts(context.files, flags);
   StopRequest stop;
   do {
-    joules.see(read_sample(*open->bare, info->gpus));
+    joules.see(read_sample(*open.bare, info.gpus));
     std::string text = fmt::format("since {}\n", since_ms);
     for (const auto& [device, draw] : joules.draws())
       append(text, "{} {:.3f}\n", device, draw.joules);
     text += hosts.look(Seconds{static_cast<double>(context.clock.now_ns()) * 1e-9}, folder);
     if (auto written = context.files.write_atomic(metered_file(folder), text); !written)
       return failed(written.error());
-  } while (!stop.within(static_cast<std::int64_t>(every->value * 1e9)));
+  } while (!stop.within(static_cast<std::int64_t>(every.value * 1e9)));
   static_cast<void>(context.files.remove(metered_file(folder)));
   return Exit::done;
 }

@@ -57,9 +57,7 @@ class NodeSide {
   }
   Result<slurm::SlurmDoor*> slurm() {
     if (!open_.door) {
-      auto open = open_slurm(context_);
-      if (!open) return failed(open.error());
-      open_ = *std::move(open);
+      open_ = TRY(open_slurm(context_));
     }
     return open_.door.get();
   }
@@ -87,11 +85,10 @@ class NodeSide {
 };
 
 Result<std::string> NodeSide::ask(const std::vector<std::string>& argv) {
-  const auto door = slurm();
-  if (!door) return failed(door.error());
+  const auto door = TRY(slurm());
   const std::int64_t give_up = context_.clock.now_ns() + kControllerPatience;
   for (;;) {
-    auto said = slurm::output_of(**door, argv);
+    auto said = slurm::output_of(*door, argv);
     if (said || context_.clock.now_ns() >= give_up) return said;
     context_.clock.sleep_ns(kControllerRetry);
   }
@@ -111,15 +108,13 @@ Result<std::vector<lease::LeaseDocument>> NodeSide::take_once(LeaseDesk& desk,
                                                               const slurm::JobMark& mark) {
   std::vector<lease::LeaseDocument> leases;
   for (std::size_t i = 0; i < mark.shapes.size(); ++i) {
-    const auto answer = desk.take(wanted(mark, i));
-    if (!answer) return failed(answer.error());
-    if (answer->refused) {
-      complain(context_, fmt::format("job {}: {}", job_, answer->refused->reason.detail));
-      const auto back = desk.give_back(owner_of(job_, 0));
-      if (!back) return failed(back.error());
+    const auto answer = TRY(desk.take(wanted(mark, i)));
+    if (answer.refused) {
+      complain(context_, fmt::format("job {}: {}", job_, answer.refused->reason.detail));
+      TRY(desk.give_back(owner_of(job_, 0)));
       return std::vector<lease::LeaseDocument>();
     }
-    leases.push_back(answer->leases.leases.front());
+    leases.push_back(answer.leases.leases.front());
   }
   return leases;
 }
@@ -127,14 +122,12 @@ Result<std::vector<lease::LeaseDocument>> NodeSide::take_once(LeaseDesk& desk,
 // What a whole GPU is where MIG is on: its largest instance.
 Result<std::vector<std::string>> NodeSide::shapes_of_whole(const slurm::JobMark& mark) {
   const auto open =
-      open_driver(context_, {site_.driver, slurm::for_node(site_.machine, node_), ""});
-  if (!open) return failed(open.error());
-  const auto node = device::read_node(*open->bare);
-  if (!node) return failed(node.error());
+      TRY(open_driver(context_, {site_.driver, slurm::for_node(site_.machine, node_), ""}));
+  const auto node = TRY(device::read_node(*open.bare));
   std::vector<std::string> shapes;
-  for (const device::GpuState& gpu : node->gpus) {
+  for (const device::GpuState& gpu : node.gpus) {
     if (!gpu.mig_enabled || gpu.lost) continue;
-    const auto model = lease::model_of(gpu, {}, open->catalogue.get());
+    const auto model = lease::model_of(gpu, {}, open.catalogue.get());
     const std::vector<int> plain = hw::plain_profiles(*model);
     if (plain.empty()) continue;
     shapes.assign(mark.shapes.size(), model->profiles[at(plain.back())].name);
@@ -144,12 +137,10 @@ Result<std::vector<std::string>> NodeSide::shapes_of_whole(const slurm::JobMark&
 }
 
 Result<std::set<long>> NodeSide::jobs_on_nodes() {
-  const auto said = ask({"squeue", "--json"});
-  if (!said) return failed(said.error());
-  const auto jobs = slurm::parse_jobs(*said);
-  if (!jobs) return failed(jobs.error());
+  const auto said = TRY(ask({"squeue", "--json"}));
+  const auto jobs = TRY(slurm::parse_jobs(said));
   std::set<long> there;
-  for (const slurm::SlurmJob& job : *jobs)
+  for (const slurm::SlurmJob& job : jobs)
     if (job.phase == slurm::Phase::running || job.phase == slurm::Phase::leaving)
       there.insert(job.number);
   return there;
@@ -157,40 +148,35 @@ Result<std::set<long>> NodeSide::jobs_on_nodes() {
 
 // Leases of jobs that are on no node any more: an epilog was killed, or the node was lost.
 Result<bool> NodeSide::end_leftovers(LeaseDesk& desk) {
-  const auto list = desk.list();
-  if (!list) return failed(list.error());
-  auto there = jobs_on_nodes();
-  if (!there) return failed(there.error());
-  there->insert(job_);
+  const auto list = TRY(desk.list());
+  auto there = TRY(jobs_on_nodes());
+  there.insert(job_);
   bool ended = false;
-  for (const lease::LeaseDocument& one : list->leases.leases) {
+  for (const lease::LeaseDocument& one : list.leases.leases) {
     std::string_view owner = one.lease.owner;
     if (!owner.starts_with("slurm:")) continue;
     owner = owner.substr(0, owner.find('/'));
     const auto job = parse_number<long>(owner.substr(6));
-    if (!job || there->contains(*job)) continue;
+    if (!job || there.contains(*job)) continue;
     complain(context_, fmt::format("job {} has ended and left its instance", *job));
-    if (auto done = end_processes(*job); !done) return failed(done.error());
-    const auto back = desk.give_back(std::string(owner));
-    if (!back) return failed(back.error());
+    TRY(end_processes(*job));
+    TRY(desk.give_back(std::string(owner)));
     ended = true;
   }
   return ended;
 }
 
 Result<std::vector<lease::LeaseDocument>> NodeSide::take(const slurm::JobMark& mark) {
-  auto desk = this->desk();
-  if (!desk) return failed(desk.error());
-  auto leases = take_once(*desk, mark);
+  auto desk = TRY(this->desk());
+  auto leases = take_once(desk, mark);
   if (!leases || !leases->empty()) return leases;
-  const auto ended = end_leftovers(*desk);
-  if (!ended) return failed(ended.error());
-  if (!*ended) return leases;
-  return take_once(*desk, mark);
+  const auto ended = TRY(end_leftovers(desk));
+  if (!ended) return leases;
+  return take_once(desk, mark);
 }
 
 Result<void> NodeSide::write(const std::string& text) {
-  if (auto made = context_.files.make_directories(folder_); !made) return made;
+  TRY(context_.files.make_directories(folder_));
   return context_.files.write_atomic(file_, text);
 }
 
@@ -224,30 +210,25 @@ Result<void> NodeSide::refuse(slurm::JobMark mark) {
   mark.seats.clear();
   mark.refused = node_;
   const std::string id = std::to_string(job_);
-  auto told = ask({"scontrol", "update", "JobId=" + id, "Comment=" + slurm::mark_text(mark)});
-  if (!told) return failed(told.error());
-  const auto door = slurm();
-  if (!door) return failed(door.error());
-  auto back = slurm::output_of(**door, {"scontrol", "requeuehold", id});
+  TRY(ask({"scontrol", "update", "JobId=" + id, "Comment=" + slurm::mark_text(mark)}));
+  const auto door = TRY(slurm());
+  auto back = slurm::output_of(*door, {"scontrol", "requeuehold", id});
   if (back) {
     context_.clock.sleep_ns(kUntilTakenNs);
     return write(kRefused);
   }
-  const auto there = jobs_on_nodes();
-  if (!there) return failed(there.error());
-  if (!there->contains(job_))
+  const auto there = TRY(jobs_on_nodes());
+  if (!there.contains(job_))
     return write(kRefused);  // it went back before a prolog like this was killed
   // One that cannot be started again (salloc, --no-requeue) has to go.
-  auto gone = ask({"scancel", id});
-  if (!gone) return failed(gone.error());
+  TRY(ask({"scancel", id}));
   return failed(back.error());
 }
 
 Result<void> NodeSide::prolog() {
-  auto marked = slurm::parse_mark(environment_variable("SLURM_JOB_COMMENT"));
-  if (!marked) return failed(marked.error());
-  if (!*marked) return write("");
-  slurm::JobMark mark = **marked, wanted = mark;
+  auto marked = TRY(slurm::parse_mark(environment_variable("SLURM_JOB_COMMENT")));
+  if (!marked) return write("");
+  slurm::JobMark mark = *marked, wanted = mark;
   if (mark.whole()) {
     auto shapes = shapes_of_whole(mark);
     if (!shapes) {
@@ -259,16 +240,15 @@ Result<void> NodeSide::prolog() {
   }
   const auto leases = take(wanted);
   if (leases && !leases->empty()) {
-    if (auto told = tell(*leases); !told) return told;
+    TRY(tell(*leases));
     note_joules();
     if (mark.placed() && mark.node == node_) return {};
     mark.node = node_;
     mark.seats.clear();
     for (const lease::LeaseDocument& one : *leases)
       mark.seats.push_back({one.lease.gpu, one.lease.start});
-    const auto said = ask(
-        {"scontrol", "update", fmt::format("JobId={}", job_), "Comment=" + slurm::mark_text(mark)});
-    if (!said) return failed(said.error());
+    TRY(ask({"scontrol", "update", fmt::format("JobId={}", job_),
+             "Comment=" + slurm::mark_text(mark)}));
     return {};
   }
   if (!leases) complain(context_, fmt::format("job {}: {}", job_, to_string(leases.error())));
@@ -278,13 +258,11 @@ Result<void> NodeSide::prolog() {
 // What is told to end while it is launched goes on in Slurm: its processes are asked for, found
 // none, and begin then. They have read the job's file before it went, or do not begin.
 Result<void> NodeSide::end_processes(long job) {
-  const auto door = slurm();
-  if (!door) return failed(door.error());
+  const auto door = TRY(slurm());
   for (int i = 0; i < kEndings; ++i) {
-    const auto said = (*door)->run({"scontrol", "listpids", std::to_string(job), node_});
-    if (!said) return failed(said.error());
+    const auto said = TRY(door->run({"scontrol", "listpids", std::to_string(job), node_}));
     bool any = false;
-    for (const std::string& line : split(said->out, '\n')) {
+    for (const std::string& line : split(said.out, '\n')) {
       const auto process = parse_number<::pid_t>(line.substr(0, line.find(' ')));
       if (!process || *process <= 1) continue;  // "PID JOBID ...", "-1": a step without
       any = true;
@@ -298,11 +276,9 @@ Result<void> NodeSide::end_processes(long job) {
 }
 
 Result<void> NodeSide::epilog() {
-  if (auto ended = end_processes(job_); !ended) return ended;
-  auto desk = this->desk();
-  if (!desk) return failed(desk.error());
-  const auto back = desk->give_back(owner_of(job_, 0));
-  if (!back) return failed(back.error());
+  TRY(end_processes(job_));
+  auto desk = TRY(this->desk());
+  TRY(desk.give_back(owner_of(job_, 0)));
   static_cast<void>(context_.files.remove(before_file()));
   return context_.files.remove(file_ + ".over");
 }
@@ -312,10 +288,9 @@ Result<Exit> on_node(Context& context, const NodeFlags& flags, Result<void> (Nod
   std::string node = environment_variable("SLURMD_NODENAME");
   if (!job || node.empty())
     return bad_input("SLURM_JOB_ID, SLURMD_NODENAME", "Slurm says which job this is, and where");
-  auto site = read_site(context, flags.site);
-  if (!site) return failed(site.error());
-  NodeSide side(context, *std::move(site), std::move(node), *job);
-  if (auto done = (side.*what)(); !done) return failed(done.error());
+  auto site = TRY(read_site(context, flags.site));
+  NodeSide side(context, std::move(site), std::move(node), *job);
+  TRY((side.*what)());
   return Exit::done;
 }
 

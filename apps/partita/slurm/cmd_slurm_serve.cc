@@ -3,7 +3,6 @@
 #include <chrono>
 #include <filesystem>
 #include <limits>
-#include <memory>
 #include <set>
 
 #include "base/append.h"
@@ -28,12 +27,10 @@ struct SlurmServeFlags {
 
 Result<slurm::PlacerSettings> placer_settings(const SlurmServeFlags& flags) {
   slurm::PlacerSettings settings;
-  const Result<Seconds> patience = parse_duration("--keep-after", flags.patience);
-  if (!patience) return failed(patience.error());
-  const Result<Seconds> stuck = parse_duration("--stuck", flags.stuck);
-  if (!stuck) return failed(stuck.error());
-  settings.patience_s = static_cast<long>(patience->value);
-  settings.stuck_s = std::max(1L, static_cast<long>(stuck->value));
+  const Seconds patience = TRY(parse_duration("--keep-after", flags.patience));
+  const Seconds stuck = TRY(parse_duration("--stuck", flags.stuck));
+  settings.patience_s = static_cast<long>(patience.value);
+  settings.stuck_s = std::max(1L, static_cast<long>(stuck.value));
   return settings;
 }
 
@@ -55,16 +52,14 @@ class SlurmServer {
     if (now_s < controller_since_ + slurm::kForgetfulS)
       ended = context_.files.read(ended_ + ".old").value_or("") +
               context_.files.read(ended_).value_or("");
-    auto state = slurm::read_slurm(door_);
-    if (!state) return failed(state.error());
-    controller_since_ = state->controller_since;
-    state->ended = slurm::parse_ended(ended);
-    const slurm::PlacerStep step = placer_.step(now_s, *state);
+    auto state = TRY(slurm::read_slurm(door_));
+    controller_since_ = state.controller_since;
+    state.ended = slurm::parse_ended(ended);
+    const slurm::PlacerStep step = placer_.step(now_s, state);
     if (complained_.size() > kMostComplaints) complained_.clear();
     for (const std::string& complaint : step.complaints)
       if (complained_.insert(complaint).second) complain(context_, complaint);
-    for (const slurm::SlurmCommand& command : step.commands)
-      if (auto done = perform(command); !done) return done;
+    for (const slurm::SlurmCommand& command : step.commands) TRY(perform(command));
     return {};
   }
 
@@ -77,11 +72,10 @@ class SlurmServer {
     std::vector<std::string> argv = command.argv;
     if (argv.front() == "partita")
       argv.front() = std::filesystem::canonical("/proc/self/exe").string();
-    const auto answer = door_.run(argv);
-    if (!answer) return failed(answer.error());
+    const auto answer = TRY(door_.run(argv));
     // A job that has ended meanwhile is no fault; the next look sees it.
     say(context_, fmt::format("job {}: {}{}\n", command.job, command.why,
-                              answer->status == 0 ? "" : "; Slurm: " + answer->complaint));
+                              answer.status == 0 ? "" : "; Slurm: " + answer.complaint));
     return {};
   }
 
@@ -95,25 +89,18 @@ class SlurmServer {
 };
 
 Result<Exit> run_slurm_serve(Context& context, const SlurmServeFlags& flags) {
-  const auto settings = placer_settings(flags);
-  if (!settings) return failed(settings.error());
-  const Result<Seconds> every = parse_duration("--interval", flags.every);
-  if (!every) return failed(every.error());
-  const auto catalogue = decide::load_catalogue(context.files, flags.catalogue);
-  if (!catalogue) return failed(catalogue.error());
-  const auto site = read_site(context, flags.site);
-  if (!site) return failed(site.error());
-  auto gpus = slurm::gpus_of_site(*site, *catalogue);
-  if (!gpus) return failed(gpus.error());
-  auto open = open_slurm(context);
-  if (!open) return failed(open.error());
-  const auto lock = lock_of_placer(context, flags.site);
-  if (!lock) return failed(lock.error());
+  const auto settings = TRY(placer_settings(flags));
+  const Seconds every = TRY(parse_duration("--interval", flags.every));
+  const auto catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
+  const auto site = TRY(read_site(context, flags.site));
+  auto gpus = TRY(slurm::gpus_of_site(site, catalogue));
+  auto open = TRY(open_slurm(context));
+  const auto lock = TRY(lock_of_placer(context, flags.site));
   const slurm::BestFitPlacing placing;
-  slurm::Placer placer(placing, *std::move(gpus), *settings);
-  SlurmServer server(context, *open->door, placer, flags, site->ended);
+  slurm::Placer placer(placing, std::move(gpus), settings);
+  SlurmServer server(context, *open.door, placer, flags, site.ended);
   if (flags.once) {
-    if (auto done = server.look(); !done) return failed(done.error());
+    TRY(server.look());
     return Exit::done;
   }
   StopRequest stop;
@@ -123,16 +110,16 @@ Result<Exit> run_slurm_serve(Context& context, const SlurmServeFlags& flags) {
     const std::string now = done ? "" : to_string(done.error());
     if (now != trouble) complain(context, done ? "Slurm answers again" : now);
     trouble = now;
-  } while (!stop.within(static_cast<std::int64_t>(every->value * 1e9)));
+  } while (!stop.within(static_cast<std::int64_t>(every.value * 1e9)));
   return Exit::done;
 }
 
 }  // namespace
 
 Command add_slurm_serve(CLI::App& slurm) {
-  CLI::App* command = slurm.add_subcommand(
-      "serve", "Give jobs that wait for MIG instances their nodes and places, as long as it runs");
-  auto flags = std::make_shared<SlurmServeFlags>();
+  auto [command, flags] = adding<SlurmServeFlags>(
+      slurm, "serve",
+      "Give jobs that wait for MIG instances their nodes and places, as long as it runs");
   add_site_flag(*command, flags->site);
   flag(*command, "--interval", flags->every)->default_str(flags->every);
   flag(*command, "--keep-after", flags->patience)->default_str(flags->patience);

@@ -108,17 +108,13 @@ CpuBackend::CpuBackend(CpuOptions options, std::shared_ptr<SharedUnits> units)
 Result<std::unique_ptr<CpuBackend>> CpuBackend::open(const CpuOptions& options) {
   if (options.units < 1 || options.units > hw::kMaxUnits)
     return bad_input("units", fmt::format("{}; 1 to {} can be", options.units, hw::kMaxUnits));
-  auto units = options.shared ? options.shared : SharedUnits::open(options.units);
-  if (!units) return failed(units.error());
-  std::unique_ptr<CpuBackend> backend(new CpuBackend(options, *std::move(units)));
-  auto machine = ptx::Machine::open(
-      std::min(kGlobalsBytes + backend->device_.arena_bytes, ptx::kMaxArenaBytes));
-  if (!machine) return failed(machine.error());
-  backend->machine_ = *std::move(machine);
+  auto units = TRY(options.shared ? options.shared : SharedUnits::open(options.units));
+  std::unique_ptr<CpuBackend> backend(new CpuBackend(options, std::move(units)));
+  backend->machine_ = TRY(ptx::Machine::open(
+      std::min(kGlobalsBytes + backend->device_.arena_bytes, ptx::kMaxArenaBytes)));
   server::load_blas();
-  auto lanes = StreamLanes::open(*backend->units_);
-  if (!lanes) return failed(lanes.error());
-  backend->streams_.emplace(kDefaultStream, Stream{.lanes = *std::move(lanes)});
+  auto lanes = TRY(StreamLanes::open(*backend->units_));
+  backend->streams_.emplace(kDefaultStream, Stream{.lanes = std::move(lanes)});
   return backend;
 }
 

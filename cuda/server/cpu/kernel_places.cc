@@ -35,10 +35,9 @@ Result<StreamLanes> StreamLanes::open(SharedUnits& units) {
   StreamLanes lanes;
   lanes.driver_ = &units.driver();
   const hw::UnitMask all = hw::all_units(lanes.driver_->info()->topology);
-  const auto lane = lanes.driver_->create_lane(all);
-  if (!lane) return failed(lane.error());
-  lanes.now_ = *lane;
-  lanes.all_ = {{all, *lane}};
+  const auto lane = TRY(lanes.driver_->create_lane(all));
+  lanes.now_ = lane;
+  lanes.all_ = {{all, lane}};
   return lanes;
 }
 

@@ -5,9 +5,8 @@
 namespace partita::remote::cpu {
 
 Result<std::shared_ptr<SharedUnits>> SharedUnits::open(int units) {
-  auto driver = drivers::cpu_mask::CpuMaskDriver::open(hw::generic_topology(1, units));
-  if (!driver) return failed(driver.error());
-  return std::shared_ptr<SharedUnits>(new SharedUnits(units, *std::move(driver)));
+  auto driver = TRY(drivers::cpu_mask::CpuMaskDriver::open(hw::generic_topology(1, units)));
+  return std::shared_ptr<SharedUnits>(new SharedUnits(units, std::move(driver)));
 }
 
 std::optional<hw::UnitMask> SharedUnits::take(const Choose& choose, std::function<void()> again) {

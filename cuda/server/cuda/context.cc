@@ -19,9 +19,8 @@ constexpr std::size_t kMultiprocessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCES
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::open(const CudaOptions& options) {
-  auto library = DriverLibrary::open(options.vendor_library);
-  if (!library) return failed(library.error());
-  std::unique_ptr<Context> made(new Context(*std::move(library)));
+  auto library = TRY(DriverLibrary::open(options.vendor_library));
+  std::unique_ptr<Context> made(new Context(std::move(library)));
   if (options.shared) made->lost_ = options.shared->lost;
   made->own_process_ = options.own_process;
   made->ordinal_ = options.device;

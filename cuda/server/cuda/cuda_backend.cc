@@ -31,22 +31,19 @@ CudaBackend::CudaBackend(std::unique_ptr<Context> context, const CudaOptions& op
       requests_(*context_, options.shared) {}
 
 Result<std::unique_ptr<CudaBackend>> CudaBackend::open(const CudaOptions& options) {
-  auto context = Context::open(options);
-  if (!context) return failed(context.error());
-  std::unique_ptr<CudaBackend> backend(new CudaBackend(*std::move(context), options));
-  if (auto started = backend->start(options); !started) return failed(started.error());
+  auto context = TRY(Context::open(options));
+  std::unique_ptr<CudaBackend> backend(new CudaBackend(std::move(context), options));
+  TRY(backend->start(options));
   return backend;
 }
 
 Result<void> CudaBackend::start(const CudaOptions& options) {
-  auto device = context_->look(options);
-  if (!device) return failed(device.error());
-  device_ = *std::move(device);
-  if (auto reserved = memory_.reserve(device_); !reserved) return reserved;
+  device_ = TRY(context_->look(options));
+  TRY(memory_.reserve(device_));
   // It calls the system's driver, so it is of no use beside another one.
   if (options.vendor_library == CudaOptions{}.vendor_library) blas_ = BlasLibrary::open();
-  if (auto made = streams_.open(); !made) return made;
-  if (auto made = holds_.open(); !made) return made;
+  TRY(streams_.open());
+  TRY(holds_.open());
   if (auto made = pinned_.make(options.pinned_ahead); !made)
     return environment_error("pinned memory", made.error().reason);
   return {};

@@ -32,10 +32,9 @@ Result<void> Streams::open() {
                                   context_.api().cuEventCreate(&joint_, abi::kEventDisableTiming));
         !ok)
       return ok;
-    auto made = lanes_.front().create_stream(0);
-    if (!made) return failed(made.error());
-    stream.stream = *made;
-    stream.on = {*made};
+    auto made = TRY(lanes_.front().create_stream(0));
+    stream.stream = made;
+    stream.on = {made};
   }
   streams_.emplace(kDefaultStream, std::move(stream));
   return {};

@@ -30,7 +30,7 @@ Result<std::byte*> FrameWriter::reserve(unsigned code, std::uint32_t request, st
     return failed({ErrorCode::invalid_argument, "this frame is over its limit", "remote frame"});
   }
   if (used_ + kHeader + body > kGather) {
-    if (auto done = flush(); !done) return failed(done.error());
+    TRY(flush());
     if (kHeader + body > buffer_.size()) buffer_.resize(kHeader + body);
   }
   const FrameHeader header{.body_bytes = static_cast<std::uint32_t>(body),
@@ -55,9 +55,8 @@ Result<void> FrameWriter::put_raw(const FrameHeader& header, Bytes body, Bytes b
     return failed(
         {ErrorCode::invalid_argument, "the header does not fit the frame", "remote frame"});
   }
-  auto place = reserve(header.code, header.request, body.size(), bulk.size());
-  if (!place) return failed(place.error());
-  if (!body.empty()) std::memcpy(*place, body.data(), body.size());
+  auto place = TRY(reserve(header.code, header.request, body.size(), bulk.size()));
+  if (!body.empty()) std::memcpy(place, body.data(), body.size());
   return bulk.empty() ? Result<void>() : write_with(bulk);
 }
 
@@ -86,14 +85,13 @@ Result<Frame> FrameReader::next(Nanos patience) {
       }
     }
     make_room(need);
-    const auto size = channel_.read(std::span(buffer_).subspan(end_), patience);
-    if (!size) return failed(size.error());
-    if (*size == 0) {
+    const auto size = TRY(channel_.read(std::span(buffer_).subspan(end_), patience));
+    if (size == 0) {
       return closed(have == 0 ? "the other side closed the connection"
                               : "the other side closed the connection inside a frame");
     }
-    end_ += *size;
-    received_ += *size;
+    end_ += size;
+    received_ += size;
   }
 }
 
@@ -114,12 +112,11 @@ Result<void> FrameReader::read_bulk(std::span<std::byte> into, Nanos patience) {
   begin_ += taken_;
   bulk_left_ -= taken_;
   while (taken_ < into.size()) {
-    const auto size = channel_.read(into.subspan(taken_), patience);
-    if (!size) return failed(size.error());
-    if (*size == 0) return closed("the other side closed the connection inside a frame");
-    taken_ += *size;
-    bulk_left_ -= *size;
-    received_ += *size;
+    const auto size = TRY(channel_.read(into.subspan(taken_), patience));
+    if (size == 0) return closed("the other side closed the connection inside a frame");
+    taken_ += size;
+    bulk_left_ -= size;
+    received_ += size;
   }
   return {};
 }
@@ -133,11 +130,10 @@ Result<void> FrameReader::drop_bulk(Nanos patience) {
       continue;
     }
     begin_ = end_ = 0;
-    const auto size = channel_.read(buffer_, patience);
-    if (!size) return failed(size.error());
-    if (*size == 0) return closed("the other side closed the connection inside a frame");
-    end_ = *size;
-    received_ += *size;
+    const auto size = TRY(channel_.read(buffer_, patience));
+    if (size == 0) return closed("the other side closed the connection inside a frame");
+    end_ = size;
+    received_ += size;
   }
   return {};
 }

@@ -26,9 +26,8 @@ class FrameWriter {
   Result<void> put(const Op& operation, std::uint32_t request = 0, Bytes bulk = {}) {
     if (!within_limits(operation)) return over_limit(Op::kSpec.name);
     const std::size_t body = encoded_size(operation);
-    auto place = reserve(Op::kSpec.code, request, body, bulk.size());
-    if (!place) return failed(place.error());
-    encode(operation, *place);
+    auto place = TRY(reserve(Op::kSpec.code, request, body, bulk.size()));
+    encode(operation, place);
     return bulk.empty() ? Result<void>() : write_with(bulk);
   }
   // An answer to `request`.
@@ -37,9 +36,8 @@ class FrameWriter {
                       Bytes bulk = {}) {
     if (!within_limits(reply)) return over_limit(Op::kSpec.name);
     const std::size_t body = encoded_size(outcome) + encoded_size(reply);
-    auto place = reserve(Op::kSpec.code | kAnswer, request, body, bulk.size());
-    if (!place) return failed(place.error());
-    encode(reply, encode(outcome, *place));
+    auto place = TRY(reserve(Op::kSpec.code | kAnswer, request, body, bulk.size()));
+    encode(reply, encode(outcome, place));
     return bulk.empty() ? Result<void>() : write_with(bulk);
   }
   // A frame that is there already (header and body), as graphs and replays have it.

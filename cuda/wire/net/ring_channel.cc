@@ -153,9 +153,8 @@ class RingChannel final : public Channel {
     for (const auto& part : parts) {
       auto left = part;
       while (!left.empty()) {
-        const auto room = wait_for_room(patience);
-        if (!room) return failed(room.error());
-        const auto now = left.first(std::min({left.size(), *room, kPortion}));
+        const auto room = TRY(wait_for_room(patience));
+        const auto now = left.first(std::min({left.size(), room, kPortion}));
         if (writer_.put(now)) ring_bell(parts_.socket.get());
         left = left.subspan(now.size());
       }
@@ -261,9 +260,8 @@ Result<RingOffer> make_rings(Descriptor socket, std::size_t ring_bytes) {
 }
 
 Result<std::unique_ptr<Channel>> ring_channel(RingParts parts, RingSide side) {
-  auto mapping = map_rings(parts.memory.get());
-  if (!mapping) return failed(mapping.error());
-  return std::make_unique<RingChannel>(std::move(parts), std::move(*mapping), side);
+  auto mapping = TRY(map_rings(parts.memory.get()));
+  return std::make_unique<RingChannel>(std::move(parts), std::move(mapping), side);
 }
 
 }  // namespace partita::remote

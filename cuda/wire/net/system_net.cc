@@ -77,31 +77,24 @@ class SystemNet final : public Net {
  public:
   Result<std::unique_ptr<Channel>> connect(std::string_view address, Nanos patience) override {
     if (address.starts_with(kSlow)) {
-      const auto slow = parse_slow(address);
-      if (!slow) return failed(slow.error());
-      auto channel = connect(slow->address, patience);
-      if (!channel) return channel;
-      return slow_channel(std::move(*channel), slow->one_way);
+      const auto slow = TRY(parse_slow(address));
+      auto channel = TRY(connect(slow.address, patience));
+      return slow_channel(std::move(channel), slow.one_way);
     }
-    const auto where = parse_address(address);
-    if (!where) return failed(where.error());
-    if (where->kind == SystemAddress::Kind::tcp) return connect_tcp(where->host, patience);
-    return connect_unix(where->path, form_of(*where), patience);
+    const auto where = TRY(parse_address(address));
+    if (where.kind == SystemAddress::Kind::tcp) return connect_tcp(where.host, patience);
+    return connect_unix(where.path, form_of(where), patience);
   }
   Result<std::unique_ptr<Listener>> listen(std::string_view address) override {
     if (address.starts_with(kSlow)) {
-      const auto slow = parse_slow(address);
-      if (!slow) return failed(slow.error());
-      auto listener = listen(slow->address);
-      if (!listener) return listener;
-      const auto prefix = address.substr(0, address.size() - slow->address.size());
-      return std::make_unique<SlowListener>(std::move(*listener), slow->one_way,
-                                            std::string(prefix));
+      const auto slow = TRY(parse_slow(address));
+      auto listener = TRY(listen(slow.address));
+      const auto prefix = address.substr(0, address.size() - slow.address.size());
+      return std::make_unique<SlowListener>(std::move(listener), slow.one_way, std::string(prefix));
     }
-    const auto where = parse_address(address);
-    if (!where) return failed(where.error());
-    if (where->kind == SystemAddress::Kind::tcp) return listen_tcp(where->host);
-    return listen_unix(where->path, form_of(*where));
+    const auto where = TRY(parse_address(address));
+    if (where.kind == SystemAddress::Kind::tcp) return listen_tcp(where.host);
+    return listen_unix(where.path, form_of(where));
   }
 
  private:

@@ -137,10 +137,9 @@ Result<HostPort> parse_host_port(std::string_view text) {
 
 Result<std::unique_ptr<Channel>> connect_tcp(const HostPort& where, Nanos patience) {
   const Deadline deadline(patience);
-  const auto addresses = resolve(where, 0);
-  if (!addresses) return failed(addresses.error());
+  const auto addresses = TRY(resolve(where, 0));
   int failure = ENOENT;
-  for (const addrinfo* one = addresses->first; one != nullptr; one = one->ai_next) {
+  for (const addrinfo* one = addresses.first; one != nullptr; one = one->ai_next) {
     Descriptor fd(::socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (fd.get() < 0) {
       failure = errno;
@@ -160,9 +159,8 @@ Result<std::unique_ptr<Channel>> connect_tcp(const HostPort& where, Nanos patien
 }
 
 Result<std::unique_ptr<Listener>> listen_tcp(const HostPort& where) {
-  const auto addresses = resolve(where, AI_PASSIVE);
-  if (!addresses) return failed(addresses.error());
-  const addrinfo& first = *addresses->first;
+  const auto addresses = TRY(resolve(where, AI_PASSIVE));
+  const addrinfo& first = *addresses.first;
   const std::string text = text_of(where);
   Descriptor fd(::socket(first.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) return tcp_error(text, "cannot make a socket", errno);

@@ -114,16 +114,12 @@ class UnixListener final : public Listener {
  private:
   Result<Accepted> greet(Descriptor fd) {
     widen(fd.get());
-    const auto who = unix_peer(fd.get());
-    if (!who) return failed(who.error());
-    Accepted accepted{.channel = nullptr, .pid = who->pid, .uid = who->uid, .address = "unix"};
+    const auto who = TRY(unix_peer(fd.get()));
+    Accepted accepted{.channel = nullptr, .pid = who.pid, .uid = who.uid, .address = "unix"};
     if (form_ == UnixForm::rings) {
-      auto offer = make_rings(std::move(fd));
-      if (!offer) return failed(offer.error());
-      if (!send_offer(offer->mine.socket.get(), &*offer)) return gone();
-      auto channel = ring_channel(std::move(offer->mine), RingSide::listener);
-      if (!channel) return failed(channel.error());
-      accepted.channel = std::move(*channel);
+      auto offer = TRY(make_rings(std::move(fd)));
+      if (!send_offer(offer.mine.socket.get(), &offer)) return gone();
+      accepted.channel = TRY(ring_channel(std::move(offer.mine), RingSide::listener));
     } else {
       if (!send_offer(fd.get(), nullptr)) return gone();
       accepted.channel = socket_channel(std::move(fd));
@@ -141,9 +137,8 @@ class UnixListener final : public Listener {
 };
 
 Result<void> connect_in_time(const std::string& path, int fd, const Deadline& deadline) {
-  const auto address = UnixAddress::of(path);
-  if (!address) return failed(address.error());
-  while (::connect(fd, address->get(), UnixAddress::size()) != 0) {
+  const auto address = TRY(UnixAddress::of(path));
+  while (::connect(fd, address.get(), UnixAddress::size()) != 0) {
     if (errno == ENOENT || errno == ECONNREFUSED) {
       return failed({ErrorCode::not_found, "no server listens here", path});
     }
@@ -167,26 +162,24 @@ Result<std::unique_ptr<Channel>> connect_unix(const std::string& path, UnixForm 
   const Deadline deadline(patience);
   Descriptor fd(::socket(AF_UNIX, kUnixSocket, 0));
   if (fd.get() < 0) return unix_error(path, "cannot make a socket");
-  if (auto done = connect_in_time(path, fd.get(), deadline); !done) return failed(done.error());
-  auto offer = receive_offer(path, fd.get(), deadline);
-  if (!offer) return failed(offer.error());
+  TRY(connect_in_time(path, fd.get(), deadline));
+  auto offer = TRY(receive_offer(path, fd.get(), deadline));
   widen(fd.get());
-  if (!offer->rings) return socket_channel(std::move(fd));
+  if (!offer.rings) return socket_channel(std::move(fd));
   if (form == UnixForm::plain) {
     return bad_input(path, "the server offers rings here: write unix:PATH instead of socket:PATH");
   }
-  return ring_channel({std::move(fd), std::move(offer->beside[1]), std::move(offer->beside[0])},
+  return ring_channel({std::move(fd), std::move(offer.beside[1]), std::move(offer.beside[0])},
                       RingSide::connector);
 }
 
 Result<std::unique_ptr<Listener>> listen_unix(const std::string& path, UnixForm form) {
-  const auto address = UnixAddress::of(path);
-  if (!address) return failed(address.error());
+  const auto address = TRY(UnixAddress::of(path));
   struct stat found {};
   if (::lstat(path.c_str(), &found) == 0) {
     if (!S_ISSOCK(found.st_mode)) return bad_input(path, "this file is no socket");
     const Descriptor probe(::socket(AF_UNIX, kUnixSocket, 0));
-    if (::connect(probe.get(), address->get(), UnixAddress::size()) == 0 || errno == EAGAIN) {
+    if (::connect(probe.get(), address.get(), UnixAddress::size()) == 0 || errno == EAGAIN) {
       return failed({ErrorCode::in_use, "a server already listens here", path});
     }
     ::unlink(path.c_str());
@@ -194,7 +187,7 @@ Result<std::unique_ptr<Listener>> listen_unix(const std::string& path, UnixForm 
   Descriptor fd(::socket(AF_UNIX, kUnixSocket, 0));
   if (fd.get() < 0) return unix_error(path, "cannot make a socket");
   // The file gets the socket's own mode, so that nobody else can connect even for a moment.
-  if (::fchmod(fd.get(), 0600) != 0 || ::bind(fd.get(), address->get(), UnixAddress::size()) != 0) {
+  if (::fchmod(fd.get(), 0600) != 0 || ::bind(fd.get(), address.get(), UnixAddress::size()) != 0) {
     return unix_error(path, "cannot make the socket");
   }
   auto listener = std::make_unique<UnixListener>(path, form, std::move(fd));

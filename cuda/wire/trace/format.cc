@@ -36,7 +36,7 @@ class TraceParser {
   TraceParser(const std::string& file, Bytes bytes) : file_(file), all_(bytes), left_(bytes) {}
 
   Result<Trace> parse() {
-    if (auto done = head(); !done) return failed(done.error());
+    TRY(head());
     while (!left_.empty() && !trace_.torn) {
       if (auto done = record(); !done) return failed(done.error());
     }

@@ -32,21 +32,18 @@ Result<std::unique_ptr<RecordingProxy>> RecordingProxy::start(Net& net, const st
                                                               const std::string& server,
                                                               const std::string& file,
                                                               RecorderOptions options) {
-  auto listener = net.listen(address);
-  if (!listener) return failed(listener.error());
+  auto listener = TRY(net.listen(address));
   auto files = std::make_shared<Files>();
   files->file = file;
   files->options = options;
   auto join = [&net, server, files](Listener::Accepted& accepted) -> Result<ForwardedPair> {
-    auto far = net.connect(server, kConnect);
-    if (!far) return failed(far.error());
-    auto recorder = files->next();
-    if (!recorder) return failed(recorder.error());
+    auto far = TRY(net.connect(server, kConnect));
+    auto recorder = TRY(files->next());
     return ForwardedPair{std::move(accepted.channel),
-                         recording_channel(std::move(*far), *recorder, Direction::up)};
+                         recording_channel(std::move(far), recorder, Direction::up)};
   };
   auto proxy = std::unique_ptr<RecordingProxy>(new RecordingProxy(files));
-  proxy->forwarder_ = std::make_unique<Forwarder>(std::move(*listener), join);
+  proxy->forwarder_ = std::make_unique<Forwarder>(std::move(listener), join);
   return proxy;
 }
 

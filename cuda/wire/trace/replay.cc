@@ -169,15 +169,14 @@ Result<Arena> own_hello(Channel& channel, FrameReader& reader, const ReplayOptio
                     .shape = options.shape,
                     .program = kReplay,
                     .pid = static_cast<std::uint64_t>(::getpid())};
-  if (auto done = writer.put(hello, 1); !done) return failed(done.error());
-  if (auto done = writer.flush(); !done) return failed(done.error());
+  TRY(writer.put(hello, 1));
+  TRY(writer.flush());
   for (;;) {
-    const auto frame = reader.next(options.patience);
-    if (!frame) return failed(frame.error());
-    const bool answer = frame->header.code == (Hello::kSpec.code | kAnswer);
-    const auto outcome = outcome_of(frame->header, frame->body);
-    const auto reply = answer ? hello_reply(frame->body) : std::nullopt;
-    if (auto done = reader.drop_bulk(options.patience); !done) return failed(done.error());
+    const auto frame = TRY(reader.next(options.patience));
+    const bool answer = frame.header.code == (Hello::kSpec.code | kAnswer);
+    const auto outcome = outcome_of(frame.header, frame.body);
+    const auto reply = answer ? hello_reply(frame.body) : std::nullopt;
+    TRY(reader.drop_bulk(options.patience));
     if (!answer) continue;  // a place in the queue
     if (!outcome || outcome->status != 0 || !reply) {
       return failed({ErrorCode::denied, "the server refuses the session", kReplay});
@@ -203,7 +202,7 @@ class Replayer {
       auto done = record.direction == Direction::up ? send(record) : expect(heard, i);
       if (!done) return failed(done.error());
     }
-    if (auto done = writer_.flush(); !done) return failed(done.error());
+    TRY(writer_.flush());
     result_.took = std::chrono::steady_clock::now() - begin;
     return std::move(result_);
   }
@@ -222,12 +221,12 @@ class Replayer {
     if (record.header.code == ModulePut::kSpec.code) {
       return bad_input(kReplay, "the recording lacks the image of a module");
     }
-    if (auto done = writer_.flush(); !done) return done;
+    TRY(writer_.flush());
     const std::vector<std::byte> zeros(std::min<std::uint64_t>(kZeros, record.header.bulk_bytes));
     std::array<Bytes, 3> parts{std::as_bytes(std::span(&record.header, 1)), body, {}};
     for (std::uint64_t left = record.header.bulk_bytes; left > 0;) {
       parts[2] = Bytes(zeros).first(std::min<std::uint64_t>(left, zeros.size()));
-      if (auto done = channel_.write(parts, options_.patience); !done) return done;
+      TRY(channel_.write(parts, options_.patience));
       left -= parts[2].size();
       parts[0] = parts[1] = {};
     }
@@ -241,20 +240,19 @@ class Replayer {
     const auto called =
         record.header.code == Call::kSpec.code ? decode<Call>(record.body) : std::nullopt;
     if (record.header.code == (Hello::kSpec.code | kAnswer) || (!outcome && !called)) return {};
-    if (auto done = writer_.flush(); !done) return done;
+    TRY(writer_.flush());
     if (called) {
       const auto came = heard.call(called->token.value);
       return came ? Result<void>() : failed(came.error());
     }
-    const auto status = heard.answer(record.header.request);
-    if (!status) return failed(status.error());
+    const auto status = TRY(heard.answer(record.header.request));
     ++result_.answers;
-    if (*status != outcome->status) {
+    if (status != outcome->status) {
       const auto spec = spec_of(record.header, Direction::down);
       result_.differences.push_back({.record = index,
                                      .operation = spec ? std::string(spec->name) : "unknown",
                                      .recorded = outcome->status,
-                                     .now = *status});
+                                     .now = status});
     }
     return {};
   }
@@ -270,13 +268,11 @@ class Replayer {
 }  // namespace
 
 Result<ReplayResult> replay(const Trace& trace, Channel& channel, const ReplayOptions& options) {
-  const auto from = recorded_arena(trace);
-  if (!from) return failed(from.error());
+  const auto from = TRY(recorded_arena(trace));
   FrameReader reader(channel);
-  const auto to = own_hello(channel, reader, options);
-  if (!to) return failed(to.error());
+  const auto to = TRY(own_hello(channel, reader, options));
   Heard heard(reader, options.patience);
-  auto result = Replayer(trace, channel, options, Mover(*from, *to)).run(heard);
+  auto result = Replayer(trace, channel, options, Mover(from, to)).run(heard);
   channel.shut();  // ends the thread of `heard`
   return result;
 }

@@ -68,14 +68,12 @@ class TlsChannel final : public Channel {
       const int result = SSL_do_handshake(tls_);
       const int error = SSL_get_error(tls_, result);
       const std::string reason = error == SSL_ERROR_SSL ? openssl_reason() : "";
-      if (auto sent = send_pending(patience); !sent) return sent;
+      TRY(send_pending(patience));
       if (result == 1) return {};
       if (error != SSL_ERROR_WANT_READ) return refused(reason);
       const Nanos left = end - std::chrono::steady_clock::now();
-      const auto more = receive(left);
-      if (!more) return failed(more.error());
-      if (*more == 0)
-        return failed({ErrorCode::lost, "the other side closed the connection", kTls});
+      const auto more = TRY(receive(left));
+      if (more == 0) return failed({ErrorCode::lost, "the other side closed the connection", kTls});
     }
   }
 
@@ -85,7 +83,7 @@ class TlsChannel final : public Channel {
       while (!part.empty()) {
         const auto now = part.first(std::min(part.size(), kPlainBytes));
         if (!encrypt(now)) return failed({ErrorCode::lost, "it cannot be encrypted", kTls});
-        if (auto sent = send_ordered(patience); !sent) return sent;
+        TRY(send_ordered(patience));
         part = part.subspan(now.size());
       }
     }
@@ -103,7 +101,7 @@ class TlsChannel final : public Channel {
         if (result != 1) error = SSL_get_error(tls_, result);
         if (error == SSL_ERROR_SSL) openssl_reason();
       }
-      if (auto sent = send_pending(patience); !sent) return failed(sent.error());
+      TRY(send_pending(patience));
       if (error == SSL_ERROR_NONE) return size;
       if (error == SSL_ERROR_ZERO_RETURN) return 0u;
       if (error != SSL_ERROR_WANT_READ) {
@@ -188,17 +186,16 @@ class TlsChannel final : public Channel {
 
 Result<std::shared_ptr<const TlsContext>> TlsContext::server(const std::string& certificate_file,
                                                              const std::string& key_file) {
-  if (auto secret = check_secret_file(key_file); !secret) return failed(secret.error());
-  const auto context = fresh_context(TLS_server_method());
-  if (!context) return failed(context.error());
-  auto made = std::shared_ptr<const TlsContext>(new TlsContext(*context, ""));
-  if (SSL_CTX_use_certificate_chain_file(*context, certificate_file.c_str()) != 1) {
+  TRY(check_secret_file(key_file));
+  const auto context = TRY(fresh_context(TLS_server_method()));
+  auto made = std::shared_ptr<const TlsContext>(new TlsContext(context, ""));
+  if (SSL_CTX_use_certificate_chain_file(context, certificate_file.c_str()) != 1) {
     return bad_input(certificate_file, "no certificate chain in PEM form: " + openssl_reason());
   }
-  if (SSL_CTX_use_PrivateKey_file(*context, key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
+  if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
     return bad_input(key_file, "no private key in PEM form: " + openssl_reason());
   }
-  if (SSL_CTX_check_private_key(*context) != 1) {
+  if (SSL_CTX_check_private_key(context) != 1) {
     return bad_input(key_file, "this is not the key of " + certificate_file);
   }
   return made;
@@ -207,11 +204,10 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::server(const std::string& 
 Result<std::shared_ptr<const TlsContext>> TlsContext::client(const std::string& ca_file,
                                                              std::string name) {
   if (name.empty()) return bad_input(ca_file, "the server's certificate needs a name to be for");
-  const auto context = fresh_context(TLS_client_method());
-  if (!context) return failed(context.error());
-  auto made = std::shared_ptr<const TlsContext>(new TlsContext(*context, std::move(name)));
-  SSL_CTX_set_verify(*context, SSL_VERIFY_PEER, nullptr);
-  if (SSL_CTX_load_verify_locations(*context, ca_file.c_str(), nullptr) != 1) {
+  const auto context = TRY(fresh_context(TLS_client_method()));
+  auto made = std::shared_ptr<const TlsContext>(new TlsContext(context, std::move(name)));
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  if (SSL_CTX_load_verify_locations(context, ca_file.c_str(), nullptr) != 1) {
     return bad_input(ca_file, "no certificates in PEM form: " + openssl_reason());
   }
   return made;
@@ -223,7 +219,7 @@ Result<std::unique_ptr<Channel>> tls_channel(std::unique_ptr<Channel> channel,
                                              std::shared_ptr<const TlsContext> context,
                                              Nanos patience) {
   auto made = std::make_unique<TlsChannel>(std::move(channel), std::move(context));
-  if (auto done = made->shake_hands(patience); !done) return failed(done.error());
+  TRY(made->shake_hands(patience));
   return made;
 }
 

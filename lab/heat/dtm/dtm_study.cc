@@ -44,14 +44,13 @@ Result<DtmSubject> example(Files& files, const DtmNames& names) {
   if (!names.thermal.power.empty() || !names.thermal.materials.empty())
     return bad_input(names.thermal.power.empty() ? "--materials" : "--power",
                      "the example has its own; with --flp or --lcf it is yours");
-  const auto config = thermal::load_thermal_config(files, names.thermal, dtm::example_package());
-  if (!config) return failed(config.error());
+  const auto config =
+      TRY(thermal::load_thermal_config(files, names.thermal, dtm::example_package()));
   const thermal::Floorplan plan = dtm::example_plan();
   auto network =
-      thermal::make_network(thermal::one_die(*config, plan),
-                            {config->grid_rows, config->grid_cols, names.thermal.hotspot_compat});
-  if (!network) return failed(network.error());
-  DtmSubject subject{plan, *std::move(network), {}};
+      TRY(thermal::make_network(thermal::one_die(config, plan), {config.grid_rows, config.grid_cols,
+                                                                 names.thermal.hotspot_compat}));
+  DtmSubject subject{plan, std::move(network), {}};
   std::string known;
   for (dtm::HotWork& work : dtm::example_workloads(plan)) {
     known += (known.empty() ? "" : ", ") + work.name;
@@ -70,12 +69,10 @@ Result<DtmSubject> from_files(Files& files, const DtmNames& names) {
     return bad_input("--power",
                      "a floorplan needs watts of its blocks, above idle, at the "
                      "highest clock");
-  auto chip = thermal::load_thermal_chip(files, names.thermal);
-  if (!chip) return failed(chip.error());
-  const auto power = thermal::load_thermal_power(files, names.thermal, chip->chip);
-  if (!power) return failed(power.error());
-  DtmSubject subject{{}, chip->network, {}};
-  for (const thermal::ChipLayer& layer : chip->chip.layers)
+  auto chip = TRY(thermal::load_thermal_chip(files, names.thermal));
+  const auto power = TRY(thermal::load_thermal_power(files, names.thermal, chip.chip));
+  DtmSubject subject{{}, chip.network, {}};
+  for (const thermal::ChipLayer& layer : chip.chip.layers)
     if (layer.power)
       subject.plan.blocks.insert(subject.plan.blocks.end(), layer.plan.blocks.begin(),
                                  layer.plan.blocks.end());
@@ -83,8 +80,8 @@ Result<DtmSubject> from_files(Files& files, const DtmNames& names) {
   work.name = names.workload.empty() ? "trace" : names.workload;
   work.row = Seconds{names.row_s};
   work.memory_share = names.memory_share;
-  for (const std::vector<double>& row : power->trace.rows)
-    work.rows.push_back(thermal::watts_of(row, power->columns));
+  for (const std::vector<double>& row : power.trace.rows)
+    work.rows.push_back(thermal::watts_of(row, power.columns));
   work.work = Seconds{names.work_s > 0 ? names.work_s
                                        : names.row_s * static_cast<double>(work.rows.size())};
   subject.workloads.push_back(std::move(work));
@@ -95,10 +92,9 @@ Result<std::vector<dtm::HotTenant>> tenants_of(const DtmNames& names,
                                                const thermal::Floorplan& plan) {
   std::vector<dtm::HotTenant> tenants;
   for (const std::string& text : names.tenants) {
-    const auto named = parse_named_list("--tenant", text, "PREFIX");
-    if (!named) return failed(named.error());
-    dtm::HotTenant tenant{named->name, {}};
-    for (const std::string& prefix : named->items) {
+    const auto named = TRY(parse_named_list("--tenant", text, "PREFIX"));
+    dtm::HotTenant tenant{named.name, {}};
+    for (const std::string& prefix : named.items) {
       const std::size_t before = tenant.blocks.size();
       for (std::size_t b = 0; b < plan.blocks.size(); ++b)
         if (plan.blocks[b].name.starts_with(prefix)) tenant.blocks.push_back(static_cast<int>(b));
@@ -120,9 +116,7 @@ Result<dtm::DtmCase> case_of(const DtmNames& names, const thermal::Floorplan& pl
   made.sensor_step_k = names.sensor_k;
   made.power_error = names.power_error;
   if (!names.clocks.empty()) {
-    const auto clocks = numbers("--clocks", names.clocks, 1, 1e5);
-    if (!clocks) return failed(clocks.error());
-    made.clocks.mhz = *clocks;
+    made.clocks.mhz = TRY(numbers("--clocks", names.clocks, 1, 1e5));
   }
   if (!names.volts.empty()) {
     const auto volts = numbers("--volts", names.volts, 0.1, 5);
@@ -131,9 +125,7 @@ Result<dtm::DtmCase> case_of(const DtmNames& names, const thermal::Floorplan& pl
     made.clocks.low_volts = (*volts)[0];
     made.clocks.high_volts = (*volts)[1];
   }
-  const auto tenants = tenants_of(names, plan);
-  if (!tenants) return failed(tenants.error());
-  made.tenants = *tenants;
+  made.tenants = TRY(tenants_of(names, plan));
   return made;
 }
 
@@ -210,19 +202,15 @@ struct DtmSetup {
 
 Result<DtmSetup> set_up(Files& files, const DtmNames& names) {
   const bool own = !names.thermal.flp.empty() || !names.thermal.lcf.empty();
-  auto subject = own ? from_files(files, names) : example(files, names);
-  if (!subject) return failed(subject.error());
-  const auto caps = numbers("--caps", names.caps, 0, 99);
-  if (!caps) return failed(caps.error());
-  const auto dtm = case_of(names, subject->plan);
+  auto subject = TRY(own ? from_files(files, names) : example(files, names));
+  const auto caps = TRY(numbers("--caps", names.caps, 0, 99));
+  const auto dtm = case_of(names, subject.plan);
   if (!dtm) return failed(dtm.error());
   thermal::ReduceOptions reduced;
   reduced.rates = kDtmRates;
-  const auto model = thermal::reduce(subject->network, Seconds{names.epoch_ms / 1000}, reduced);
-  if (!model) return failed(model.error());
-  for (const dtm::HotWork& work : subject->workloads)
-    if (auto fine = dtm::check_dtm(*model, *dtm, work); !fine) return failed(fine.error());
-  return DtmSetup{std::move(subject->workloads), *caps, *dtm, *model};
+  const auto model = TRY(thermal::reduce(subject.network, Seconds{names.epoch_ms / 1000}, reduced));
+  for (const dtm::HotWork& work : subject.workloads) TRY(dtm::check_dtm(model, *dtm, work));
+  return DtmSetup{std::move(subject.workloads), caps, *dtm, model};
 }
 
 // Of the hottest block's rise: what each tenant's heat makes, and the rest.
@@ -249,36 +237,34 @@ forms::TimePanel heat_panel(const DtmSetup& setup, const dtm::DtmRun& run) {
 }  // namespace
 
 Result<dtm::StatedDtm> dtm_study(Files& files, const DtmNames& names) {
-  const auto setup = set_up(files, names);
-  if (!setup) return failed(setup.error());
-  const thermal::ReducedModel& model = setup->model;
+  const auto setup = TRY(set_up(files, names));
+  const thermal::ReducedModel& model = setup.model;
   dtm::StatedDtm study;
   study.caps_of = names.celsius ? "celsius" : "rise";
   study.ambient_c = model.ambient() - kZeroCelsius;
-  study.idle_c = dtm::idle_hottest(model, setup->dtm) - kZeroCelsius;
+  study.idle_c = dtm::idle_hottest(model, setup.dtm) - kZeroCelsius;
   study.epoch_ms = names.epoch_ms;
   study.blocks = model.blocks();
   study.states = model.states();
-  for (const dtm::HotWork& work : setup->workloads)
-    add_workload(study, model, setup->dtm, work, names, setup->caps);
+  for (const dtm::HotWork& work : setup.workloads)
+    add_workload(study, model, setup.dtm, work, names, setup.caps);
   return study;
 }
 
 Result<std::string> dtm_picture(Files& files, const DtmNames& names) {
-  auto setup = set_up(files, names);
-  if (!setup) return failed(setup.error());
+  auto setup = TRY(set_up(files, names));
   const std::vector<dtm::Governing> governors = governors_of(names.governor);
-  if (setup->workloads.size() != 1 || setup->caps.size() != 1 || governors.size() != 1)
+  if (setup.workloads.size() != 1 || setup.caps.size() != 1 || governors.size() != 1)
     return bad_input("--format",
                      fmt::format("a picture shows one run; these are {} workloads, {} caps and {} "
                                  "governors (--workload, --caps and --governor name one)",
-                                 setup->workloads.size(), setup->caps.size(), governors.size()));
-  const dtm::HotWork& work = setup->workloads.front();
-  const dtm::DtmRun free = dtm::run_dtm(setup->model, setup->dtm, work, 1e9, dtm::Governing::none);
-  setup->dtm.moments = kMostMoments;
-  const double cap = cap_of(names, setup->model, free.max_k, setup->caps.front());
+                                 setup.workloads.size(), setup.caps.size(), governors.size()));
+  const dtm::HotWork& work = setup.workloads.front();
+  const dtm::DtmRun free = dtm::run_dtm(setup.model, setup.dtm, work, 1e9, dtm::Governing::none);
+  setup.dtm.moments = kMostMoments;
+  const double cap = cap_of(names, setup.model, free.max_k, setup.caps.front());
   const dtm::DtmRun run =
-      dtm::run_dtm(setup->model, setup->dtm, work, cap, governors.front(), governor_options(names));
+      dtm::run_dtm(setup.model, setup.dtm, work, cap, governors.front(), governor_options(names));
   forms::TimePanels plot;
   plot.title = fmt::format("{} under a cap of {:.1f} C", work.name, cap - kZeroCelsius);
   plot.subtitle = fmt::format(
@@ -293,7 +279,7 @@ Result<std::string> dtm_picture(Files& files, const DtmNames& names) {
   }
   plot.panels.push_back({.unit = "C", .lines = {heat}, .levels = {{"cap", cap - kZeroCelsius}}});
   plot.panels.push_back({.unit = "MHz", .lines = {clock}, .levels = {}, .from_zero = true});
-  plot.panels.push_back(heat_panel(*setup, run));
+  plot.panels.push_back(heat_panel(setup, run));
   return forms::time_panels_svg(plot);
 }
 

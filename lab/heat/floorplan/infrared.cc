@@ -23,14 +23,12 @@ int frames_in_all(int each, int count) {
 
 Result<Picture> load_picture(Files& files, const std::string& path,
                              const floorplan::StatedSession& stated) {
-  const auto bytes = read_input(files, "--session", path);
-  if (!bytes) return failed(bytes.error());
-  const auto frames = raster::read_grids(*bytes, path);
-  if (!frames) return failed(frames.error());
-  Picture picture{raster::Grid(frames->front().rows, frames->front().cols),
-                  static_cast<int>(frames->size())};
-  const double share = 1 / static_cast<double>(frames->size());
-  for (const raster::Grid& frame : *frames)
+  const auto bytes = TRY(read_input(files, "--session", path));
+  const auto frames = TRY(raster::read_grids(bytes, path));
+  Picture picture{raster::Grid(frames.front().rows, frames.front().cols),
+                  static_cast<int>(frames.size())};
+  const double share = 1 / static_cast<double>(frames.size());
+  for (const raster::Grid& frame : frames)
     for (std::size_t i = 0; i < frame.values.size(); ++i)
       picture.kelvin.values[i] += share * frame.values[i];
   for (double& value : picture.kelvin.values) {
@@ -46,31 +44,27 @@ Result<Picture> load_picture(Files& files, const std::string& path,
 }  // namespace
 
 Result<floorplan::Session> load_session(Files& files, const std::string& path) {
-  const auto text = read_input(files, "--session", path);
-  if (!text) return failed(text.error());
-  const auto stated = floorplan::parse_session(path, *text);
-  if (!stated) return failed(stated.error());
-  floorplan::Session session = floorplan::session_of(*stated);
+  const auto text = TRY(read_input(files, "--session", path));
+  const auto stated = TRY(floorplan::parse_session(path, text));
+  floorplan::Session session = floorplan::session_of(stated);
   for (std::size_t b = 0; b < session.captures.size(); ++b) {
-    auto picture = load_picture(files, beside(path, stated->captures[b].file), *stated);
-    if (!picture) return failed(picture.error());
-    session.captures[b].kelvin = std::move(picture->kelvin);
-    session.captures[b].frames = frames_in_all(session.captures[b].frames, picture->frames);
+    auto picture = TRY(load_picture(files, beside(path, stated.captures[b].file), stated));
+    session.captures[b].kelvin = std::move(picture.kelvin);
+    session.captures[b].frames = frames_in_all(session.captures[b].frames, picture.frames);
   }
   for (std::size_t e = 0; e < session.even.size(); ++e) {
-    auto picture = load_picture(files, beside(path, stated->even[e].file), *stated);
-    if (!picture) return failed(picture.error());
-    session.even[e].reading = std::move(picture->kelvin);
-    session.even[e].frames = frames_in_all(session.even[e].frames, picture->frames);
+    auto picture = TRY(load_picture(files, beside(path, stated.even[e].file), stated));
+    session.even[e].reading = std::move(picture.kelvin);
+    session.even[e].frames = frames_in_all(session.even[e].frames, picture.frames);
   }
-  if (auto fine = floorplan::check_session(session, path); !fine) return failed(fine.error());
+  TRY(floorplan::check_session(session, path));
   return session;
 }
 
 Result<void> save_session(Files& files, const std::string& directory,
                           const floorplan::Session& session, const thermal::Floorplan& truth) {
   const floorplan::StatedSession stated = floorplan::stated_session(session);
-  if (auto made = files.make_directories(directory); !made) return made;
+  TRY(files.make_directories(directory));
   for (std::size_t b = 0; b < session.captures.size(); ++b)
     if (auto written = files.write_atomic(directory + "/" + stated.captures[b].file,
                                           raster::write_npy({session.captures[b].kelvin}));

@@ -216,10 +216,9 @@ Result<Grids> clean_pictures(const Session& session, const std::string& name) {
       pictures.push_back(median_filtered(capture.kelvin, {}));
     return pictures;
   }
-  const auto calibration = calibrated(session.even, name);
-  if (!calibration) return failed(calibration.error());
+  const auto calibration = TRY(calibrated(session.even, name));
   for (const Capture& capture : session.captures)
-    pictures.push_back(corrected(capture.kelvin, *calibration));
+    pictures.push_back(corrected(capture.kelvin, calibration));
   return pictures;
 }
 
@@ -227,29 +226,27 @@ Result<Grids> clean_pictures(const Session& session, const std::string& name) {
 
 Result<Recovery> recover(const Session& session, const RecoverOptions& options,
                          const std::string& name) {
-  if (auto fine = check_session(session, name); !fine) return failed(fine.error());
-  const auto pictures = clean_pictures(session, name);
-  if (!pictures) return failed(pictures.error());
-  const auto components = unmixed(session, *pictures, name);
-  if (!components) return failed(components.error());
+  TRY(check_session(session, name));
+  const auto pictures = TRY(clean_pictures(session, name));
+  const auto components = TRY(unmixed(session, pictures, name));
   Recovery recovery;
-  recovery.kelvin_span = span_in_window(session, *pictures);
+  recovery.kelvin_span = span_in_window(session, pictures);
   if (options.dissertation) {
     add_dissertation(session, recovery.methods);
     if (!session.even.empty())
       recovery.methods.push_back(method(session, "M1c",
                                         "M1 of 4 pixels, calibrated instead of filtered",
-                                        sources_of(difference_maps(session, *pictures), 4)));
+                                        sources_of(difference_maps(session, pictures), 4)));
   }
   recovery.methods.push_back(method(session, "regression",
                                     "maps per component by their counters, 2 pixels",
-                                    sources_of(components->kelvin_per_watt, 2)));
-  const SlabGuess slab = slab_from(session, *components);
+                                    sources_of(components.kelvin_per_watt, 2)));
+  const SlabGuess slab = slab_from(session, components);
   Grids linear, smooth;
   for (std::size_t c = 0; c < session.components.size(); ++c) {
-    const Trust trust = trust_of(slab, session, components->noise[c]);
-    linear.push_back(wiener(components->kelvin_per_watt[c], trust));
-    smooth.push_back(smooth_power(components->kelvin_per_watt[c], trust, {options.variation, 120}));
+    const Trust trust = trust_of(slab, session, components.noise[c]);
+    linear.push_back(wiener(components.kelvin_per_watt[c], trust));
+    smooth.push_back(smooth_power(components.kelvin_per_watt[c], trust, {options.variation, 120}));
   }
   recovery.methods.push_back(
       method(session, "wiener", "inverted, weighted by noise and model error", std::move(linear)));
@@ -261,7 +258,7 @@ Result<Recovery> recover(const Session& session, const RecoverOptions& options,
   for (std::size_t c = 0; c < session.components.size(); ++c)
     start.boxes.push_back(strongest_patches(best.maps[c], place_of(session, session.components[c]),
                                             static_cast<int>(session.components[c].blocks.size())));
-  recovery.fit = fit_rectangles(session, *pictures, start, {options.counter_error, 0.03, 40});
+  recovery.fit = fit_rectangles(session, pictures, start, {options.counter_error, 0.03, 40});
   recovery.plan = plan_of(session, recovery.fit);
   return recovery;
 }
@@ -358,8 +355,7 @@ Result<void> check_session(const Session& session, const std::string& name) {
     if (auto fine = check(capture.kelvin, "capture " + capture.name); !fine) return fine;
   }
   for (const EvenPicture& even : session.even)
-    if (auto fine = check(even.reading, fmt::format("the calibration at {} K", even.kelvin)); !fine)
-      return fine;
+    TRY(check(even.reading, fmt::format("the calibration at {} K", even.kelvin)));
   return {};
 }
 

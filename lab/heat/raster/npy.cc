@@ -133,9 +133,8 @@ Result<std::vector<Grid>> read_npy(std::string_view bytes, const std::string& na
   const std::uint64_t length = number_at(bytes, 8, field, false);
   if (length > kMostHeader || 8 + field + length > bytes.size())
     return bad_input(name, "the header is too long, or the file ends in it");
-  const auto head = head_of(bytes.substr(8 + field, length), name);
-  if (!head) return failed(head.error());
-  return frames_of(bytes.substr(8 + field + length), *head, name);
+  const auto head = TRY(head_of(bytes.substr(8 + field, length), name));
+  return frames_of(bytes.substr(8 + field + length), head, name);
 }
 
 std::string write_npy(const std::vector<Grid>& grids) {

@@ -23,14 +23,13 @@ class PgmReader {
     std::vector<Grid> frames;
     std::size_t cells = 0;
     do {
-      auto frame = picture(cells);
-      if (!frame) return failed(frame.error());
-      cells += frame->values.size();
-      if (!frames.empty() && (frame->rows != frames[0].rows || frame->cols != frames[0].cols))
+      auto frame = TRY(picture(cells));
+      cells += frame.values.size();
+      if (!frames.empty() && (frame.rows != frames[0].rows || frame.cols != frames[0].cols))
         return bad_input(at(),
                          fmt::format("picture {} is {} x {}, the first {} x {}", frames.size() + 1,
-                                     frame->cols, frame->rows, frames[0].cols, frames[0].rows));
-      frames.push_back(*std::move(frame));
+                                     frame.cols, frame.rows, frames[0].cols, frames[0].rows));
+      frames.push_back(std::move(frame));
       skip_blank();
     } while (here_ < bytes_.size());
     return frames;

@@ -10,10 +10,9 @@ Result<std::vector<Grid>> read_grids(std::string_view bytes, const std::string& 
   if (bytes.starts_with("P2") || bytes.starts_with("P5")) return read_pgm(bytes, name);
   if (bytes.starts_with("\x93NUMPY")) return read_npy(bytes, name);
   if (bytes.starts_with("\x89PNG")) {
-    auto grid = read_png(bytes, name);
-    if (!grid) return failed(grid.error());
+    auto grid = TRY(read_png(bytes, name));
     std::vector<Grid> frames;
-    frames.push_back(*std::move(grid));
+    frames.push_back(std::move(grid));
     return frames;
   }
   return bad_input(name, "neither PGM (P2, P5) nor PNG nor NPY");

@@ -71,7 +71,7 @@ class Recovery {
     for (const Record& record : records) {
       if (auto fine = take(record); !fine) return failed(fine.error());
     }
-    if (auto fine = find_instances(driver); !fine) return failed(fine.error());
+    TRY(find_instances(driver));
     for (const int task : open_) use_traces(task);
     for (std::size_t v = 0; v < past_.visits.size(); ++v)
       if (past_.visits[v].state == State::alive) make_way(v);

@@ -70,11 +70,9 @@ Result<std::vector<Record>> records_of(const std::string& file, const ParsedLog&
 }
 
 Result<ParsedJournal> parse_journal(const std::string& file, std::string_view text) {
-  const Result<ParsedLog> log = parse_log(file, kLogKind, text);
-  if (!log) return failed(log.error());
-  Result<std::vector<Record>> records = records_of(file, *log);
-  if (!records) return failed(records.error());
-  return ParsedJournal{*std::move(records), log->valid_bytes};
+  const ParsedLog log = TRY(parse_log(file, kLogKind, text));
+  std::vector<Record> records = TRY(records_of(file, log));
+  return ParsedJournal{std::move(records), log.valid_bytes};
 }
 
 }  // namespace partita::exec

@@ -22,7 +22,7 @@ Result<void> begin(Session& session, const Script& script, const Doors& doors,
   if (flags.may_begin) {
     if (auto fine = flags.may_begin(); !fine) return fine;
   }
-  if (auto done = name_run(session, flags.run, flags, doors.files); !done) return done;
+  TRY(name_run(session, flags.run, flags, doors.files));
   session.settings.origin = doors.clock.now_ns();
   if (session.settings.journal == nullptr) return {};
   Record run;
@@ -30,14 +30,14 @@ Result<void> begin(Session& session, const Script& script, const Doors& doors,
   run.script = fingerprint(script);
   run.origin = session.settings.origin;
   // In this order: a mark beside the journal of the run before would make this one that run's end.
-  if (auto done = session.settings.journal->replace({record_text(run)}); !done) return done;
+  TRY(session.settings.journal->replace({record_text(run)}));
   return doors.files.write_atomic(open_mark(flags.journal), session.settings.paths.run + "\n");
 }
 
 Result<void> go_on(Session& session, const Script& script, const Doors& doors,
                    const std::vector<Record>& records, const SessionFlags& flags) {
   const RunPaths& paths = session.settings.paths;
-  if (auto done = name_run(session, records.front().run, flags, doors.files); !done) return done;
+  TRY(name_run(session, records.front().run, flags, doors.files));
   const Attempts attempts = flags.find ? flags.find(paths.run) : Attempts{};
   const Traces traces = follow(script, records, attempts, paths, doors.processes, doors.files);
   Result<Past> past = recover(script, records, traces, doors.driver);
@@ -66,13 +66,11 @@ Result<void> go_on(Session& session, const Script& script, const Doors& doors,
 Result<Session> open_session(const Script& script, const Doors& doors, const SessionFlags& flags) {
   Session session;
   if (!flags.journal.empty()) {
-    Result<RecordLog> log = RecordLog::open(doors.files, flags.journal, kLogKind);
-    if (!log) return failed(log.error());
-    session.settings.journal = std::make_shared<RecordLog>(*std::move(log));
-    const Result<std::vector<Record>> read =
-        records_of(flags.journal, session.settings.journal->found());
-    if (!read) return failed(read.error());
-    const std::vector<Record>& records = *read;
+    RecordLog log = TRY(RecordLog::open(doors.files, flags.journal, kLogKind));
+    session.settings.journal = std::make_shared<RecordLog>(std::move(log));
+    const std::vector<Record> read =
+        TRY(records_of(flags.journal, session.settings.journal->found()));
+    const std::vector<Record>& records = read;
     session.open_mark = open_mark(flags.journal);
     if (records.empty() && doors.files.exists(session.open_mark))
       return bad_input(flags.journal + ":1",
@@ -82,12 +80,11 @@ Result<Session> open_session(const Script& script, const Doors& doors, const Ses
     const bool over = records.empty() || (records.back().kind == Record::Kind::done &&
                                           !doors.files.exists(session.open_mark));
     if (!over || (flags.resume && !records.empty())) {
-      if (auto done = go_on(session, script, doors, records, flags); !done)
-        return failed(done.error());
+      TRY(go_on(session, script, doors, records, flags));
       return session;
     }
   }
-  if (auto done = begin(session, script, doors, flags); !done) return failed(done.error());
+  TRY(begin(session, script, doors, flags));
   return session;
 }
 

@@ -34,8 +34,8 @@ class Compiler {
     script_.planned_makespan = schedule_.makespan;
     for (std::size_t g = 0; g < problem_.gpus.size(); ++g)
       script_.gpus.push_back({.device = options_.devices[g], .model = model_of(g).name});
-    if (auto done = add_changes(); !done) return failed(done.error());
-    if (auto done = add_tasks(); !done) return failed(done.error());
+    TRY(add_changes());
+    TRY(add_tasks());
     for (std::size_t v = 0; v < script_.visits.size(); ++v) put_in_order(script_.visits[v]);
     add_last_destroys();
     return std::move(script_);
@@ -127,12 +127,11 @@ class Compiler {
       const plan::Task& task = problem_.tasks[t];
       const auto found = scheduled.find(task.name);
       CHECK(found != scheduled.end());
-      const Result<int> visit = visit_of(*found->second);
-      if (!visit) return failed(visit.error());
+      const int visit = TRY(visit_of(*found->second));
       const exec::Planned planned{found->second->begin, found->second->end};
       exec::ScriptTask made{.name = task.name,
                             .command = task.command,
-                            .visit = *visit,
+                            .visit = visit,
                             .release = task.release,
                             .planned = planned};
       if (options_.timeout_factor)
@@ -141,7 +140,7 @@ class Compiler {
       for (const std::string& before : task.after)
         if (const auto known = number.find(before); known != number.end())
           made.after.push_back(known->second);
-      script_.visits[at(*visit)].tasks.push_back(static_cast<int>(t));
+      script_.visits[at(visit)].tasks.push_back(static_cast<int>(t));
       script_.tasks.push_back(std::move(made));
     }
     return {};

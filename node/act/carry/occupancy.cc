@@ -99,12 +99,11 @@ Result<std::vector<int>> named_gpus(const std::string& flag, const device::NodeS
   std::vector<int> named;
   if (flag.empty()) return named;
   for (const std::string& word : split(flag, ',')) {
-    const Result<int> index = parse_index(word, node);
-    if (!index) return failed(index.error());
-    if (std::ranges::count(named, *index) > 0)
-      return bad_input("--gpu", fmt::format("GPU {} is listed twice", *index));
-    if (auto fine = check_usable(node.gpus[at(*index)]); !fine) return failed(fine.error());
-    named.push_back(*index);
+    const int index = TRY(parse_index(word, node));
+    if (std::ranges::count(named, index) > 0)
+      return bad_input("--gpu", fmt::format("GPU {} is listed twice", index));
+    TRY(check_usable(node.gpus[at(index)]));
+    named.push_back(index);
   }
   return named;
 }

@@ -79,9 +79,7 @@ Result<void> give_commands(exec::Script& script, const std::string& command_temp
                        "has no command in the batch; --command says what to run for all tasks");
     }
     if (command_template.empty()) continue;
-    Result<std::string> command = filled(command_template, values_of(script, task));
-    if (!command) return failed(command.error());
-    task.command = *std::move(command);
+    task.command = TRY(filled(command_template, values_of(script, task)));
   }
   return {};
 }

@@ -96,9 +96,8 @@ Result<StandingLeases> standing_leases(const std::string& file, const ParsedLog&
 }
 
 Result<StandingLeases> parse_leases(const std::string& file, std::string_view text) {
-  const Result<ParsedLog> log = parse_log(file, kLeaseLogKind, text);
-  if (!log) return failed(log.error());
-  return standing_leases(file, *log);
+  const ParsedLog log = TRY(parse_log(file, kLeaseLogKind, text));
+  return standing_leases(file, log);
 }
 
 }  // namespace partita::lease

@@ -10,14 +10,11 @@ namespace partita::lease {
 
 Result<StandingLeases> LeasedDriver::standing() {
   if (!path_) {
-    Result<std::string> path = log_();
-    if (!path) return failed(path.error());
-    path_ = *std::move(path);
+    path_ = TRY(log_());
   }
   if (path_->empty() || !files_.exists(*path_)) return StandingLeases{};
-  const Result<std::string> text = files_.read(*path_);
-  if (!text) return failed(text.error());
-  return parse_leases(*path_, *text);
+  const std::string text = TRY(files_.read(*path_));
+  return parse_leases(*path_, text);
 }
 
 Result<device::GpuState> LeasedDriver::read(int gpu) {
@@ -37,14 +34,12 @@ Result<device::GpuState> LeasedDriver::read(int gpu) {
 }
 
 Result<void> LeasedDriver::not_lent(int gpu, int gi_id) {
-  const Result<StandingLeases> leases = standing();
-  if (!leases) return failed(leases.error());
-  if (leases->leases.empty()) return {};
-  const Result<device::GpuState> state = bare_->read(gpu);
-  if (!state) return failed(state.error());
-  for (const auto& [number, lease] : leases->leases) {
-    if (lease.gpu != state->uuid) continue;
-    const device::Instance* const there = instance_of(*state, lease);
+  const StandingLeases leases = TRY(standing());
+  if (leases.leases.empty()) return {};
+  const device::GpuState state = TRY(bare_->read(gpu));
+  for (const auto& [number, lease] : leases.leases) {
+    if (lease.gpu != state.uuid) continue;
+    const device::Instance* const there = instance_of(state, lease);
     if (there == nullptr || there->gi_id != gi_id) continue;
     return failed({ErrorCode::in_use,
                    fmt::format("{} at {} is lent to '{}'", there->profile, there->start,
@@ -55,12 +50,12 @@ Result<void> LeasedDriver::not_lent(int gpu, int gi_id) {
 }
 
 Result<void> LeasedDriver::destroy_instance(int gpu, int gi_id) {
-  if (auto free = not_lent(gpu, gi_id); !free) return free;
+  TRY(not_lent(gpu, gi_id));
   return bare_->destroy_instance(gpu, gi_id);
 }
 
 Result<void> LeasedDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
-  if (auto free = not_lent(gpu, gi_id); !free) return free;
+  TRY(not_lent(gpu, gi_id));
   return bare_->destroy_compute(gpu, gi_id, ci_id);
 }
 

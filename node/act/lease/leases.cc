@@ -59,18 +59,15 @@ Known known_of(const LeaseDoors& doors, const StandingLeases& standing, device::
 
 Result<void> add_offers(device::NodeDriver& driver, const hw::Catalogue& catalogue, Board& board) {
   if (!board.gpu.mig_enabled || board.gpu.lost || !board.profiles.empty()) return {};
-  Result<std::vector<device::ProfileInfo>> offered = driver.profiles(board.gpu.index);
-  if (!offered) return failed(offered.error());
-  board.profiles = *std::move(offered);
+  board.profiles = TRY(driver.profiles(board.gpu.index));
   board.model = model_of(board.gpu, board.profiles, &catalogue);
   return {};
 }
 
 Result<StandingLeases> leases_in(Files& files, const std::string& path) {
   if (path.empty() || !files.exists(path)) return StandingLeases{};
-  const Result<std::string> text = files.read(path);
-  if (!text) return failed(text.error());
-  return parse_leases(path, *text);
+  const std::string text = TRY(files.read(path));
+  return parse_leases(path, text);
 }
 
 }  // namespace
@@ -105,26 +102,22 @@ std::vector<Lease> leases_of(const Known& known) {
 
 Result<std::vector<Lease>> read_leases(const LeaseDoors& doors, const std::string& path,
                                        device::NodeState node) {
-  const Result<StandingLeases> standing = leases_in(doors.files, path);
-  if (!standing) return failed(standing.error());
-  return leases_of(known_of(doors, *standing, std::move(node)));
+  const StandingLeases standing = TRY(leases_in(doors.files, path));
+  return leases_of(known_of(doors, standing, std::move(node)));
 }
 
 Result<std::vector<Lease>> read_leases(const LeaseDoors& doors, const std::string& path) {
-  Result<device::NodeState> node = device::read_node(doors.driver);
-  if (!node) return failed(node.error());
-  return read_leases(doors, path, *std::move(node));
+  device::NodeState node = TRY(device::read_node(doors.driver));
+  return read_leases(doors, path, std::move(node));
 }
 
 Result<Leases> Leases::open(LeaseDoors doors, const std::string& path) {
   Leases leases(std::move(doors));
   if (path.empty()) return leases;
-  Result<RecordLog> log = RecordLog::open(leases.doors_.files, path, kLeaseLogKind);
-  if (!log) return failed(log.error());
-  Result<StandingLeases> standing = standing_leases(path, log->found());
-  if (!standing) return failed(standing.error());
-  leases.log_ = *std::move(log);
-  leases.standing_ = *std::move(standing);
+  RecordLog log = TRY(RecordLog::open(leases.doors_.files, path, kLeaseLogKind));
+  StandingLeases standing = TRY(standing_leases(path, log.found()));
+  leases.log_ = std::move(log);
+  leases.standing_ = std::move(standing);
   if (leases.log_->found().records.size() > kStale + leases.standing_.leases.size()) {
     std::vector<std::string> records;
     for (const auto& [number, lease] : leases.standing_.leases)
@@ -154,9 +147,8 @@ Result<void> Leases::write(const LeaseRecord& record) {
 
 // What a board offers is asked only where an instance may have to be made, or nobody knows it.
 Result<Known> Leases::look(const Ask& ask) {
-  Result<device::NodeState> node = device::read_node(doors_.driver);
-  if (!node) return failed(node.error());
-  Known known = known_of(doors_, standing_, *std::move(node));
+  device::NodeState node = TRY(device::read_node(doors_.driver));
+  Known known = known_of(doors_, standing_, std::move(node));
   const auto* take = std::get_if<Take>(&ask);
   const LeaseRecord* const has = take == nullptr ? nullptr : standing_.of(take->owner);
   const bool makes = take != nullptr && (has == nullptr || has->state != State::made);
@@ -228,13 +220,12 @@ void Leases::failed_at(const Step& step, const Error& error, const Ask& ask, Kno
 
 Result<Outcome> Leases::ask(const Ask& asked) {
   Ask ask = asked;
-  Result<Known> known = look(ask);
-  if (!known) return failed(known.error());
+  Known known = TRY(look(ask));
   failure_.reset();
   Outcome outcome;
   const std::size_t most = kMostTries + kStepsOfLease * (standing_.leases.size() + 1);
   for (std::size_t n = 0; n < most; ++n) {
-    const Step step = next_step(*known, ask);
+    const Step step = next_step(known, ask);
     if (const auto* error = std::get_if<Error>(&step)) return failed(*error);
     if (const auto* no = std::get_if<Refused>(&step)) {
       outcome.refused = *no;
@@ -242,9 +233,9 @@ Result<Outcome> Leases::ask(const Ask& asked) {
     }
     if (const auto* granted = std::get_if<Granted>(&step)) {
       if (failure_) return failed(*failure_);
-      std::vector<Lease> all = leases_of(*known);
+      std::vector<Lease> all = leases_of(known);
       std::size_t at = 0;
-      for (const auto& [number, record] : known->standing.leases) {
+      for (const auto& [number, record] : known.standing.leases) {
         const bool meant = std::ranges::count(granted->leases, number) > 0;
         if (meant || std::holds_alternative<Sweep>(ask)) outcome.leases.push_back(all[at]);
         ++at;
@@ -253,9 +244,9 @@ Result<Outcome> Leases::ask(const Ask& asked) {
     }
     if (const auto* note = std::get_if<Note>(&step); note != nullptr)
       if (note->record.state == State::gone) outcome.returned.push_back(note->record.owner);
-    if (const Result<void> done = perform(step, *known); !done) {
+    if (const Result<void> done = perform(step, known); !done) {
       if (!touch_of(step)) return failed(done.error());  // the log cannot be written
-      failed_at(step, done.error(), ask, *known);
+      failed_at(step, done.error(), ask, known);
       if (failure_) ask = Sweep{};
     }
   }

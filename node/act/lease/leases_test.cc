@@ -56,9 +56,8 @@ class TestDriver final : public device::NodeDriver {
   Result<device::DriverInfo> info() override { return sim_.info(); }
   Result<device::GpuState> read(int gpu) override {
     if (const auto found = refuse.find("read"); found != refuse.end()) return failed(found->second);
-    auto state = sim_.read(gpu);
-    if (!state) return state;
-    for (device::Instance& one : state->instances)
+    auto state = TRY(sim_.read(gpu));
+    for (device::Instance& one : state.instances)
       if (busy.contains(one.uuid())) one.holders.push_back({.pid = 99, .name = "python"});
     return state;
   }
@@ -113,7 +112,7 @@ class TestFiles final : public MemoryFiles {
     return done;
   }
   Result<void> append(const std::string& path, std::string_view text) override {
-    if (auto done = append_unsynced(path, text); !done) return done;
+    TRY(append_unsynced(path, text));
     synced = content;
     return {};
   }

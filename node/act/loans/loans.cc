@@ -41,14 +41,12 @@ bool is_plain(const std::string& profile) { return profile.find('+') == std::str
 Result<Loans> Loans::open(LoanDoors doors, const std::string& path, Pid owner) {
   Loans loans(doors, owner);
   if (path.empty()) return loans;
-  Result<RecordLog> log = RecordLog::open(doors.files, path, kLoanLogKind);
-  if (!log) return failed(log.error());
-  Result<StandingLoans> standing = standing_loans(path, log->found());
-  if (!standing) return failed(standing.error());
-  loans.log_ = *std::move(log);
-  loans.standing_ = *std::move(standing);
+  RecordLog log = TRY(RecordLog::open(doors.files, path, kLoanLogKind));
+  StandingLoans standing = TRY(standing_loans(path, log.found()));
+  loans.log_ = std::move(log);
+  loans.standing_ = std::move(standing);
   if (!loans.standing_.empty()) loans.last_ = loans.standing_.rbegin()->first;
-  if (auto taken = loans.take_back_lost(); !taken) return failed(taken.error());
+  TRY(loans.take_back_lost());
   if (loans.log_->bytes() > kLongLog) {
     std::vector<std::string> records;
     for (const auto& [number, loan] : loans.standing_) records.push_back(loan_record_text(loan));
@@ -87,9 +85,8 @@ Result<void> Loans::take_back_lost() {
 }
 
 Result<void> Loans::destroy(const LoanRecord& loan) {
-  const Result<device::NodeState> node = device::read_node(doors_.driver);
-  if (!node) return failed(node.error());
-  const GpuState* const gpu = node->find(loan.gpu);
+  const device::NodeState node = TRY(device::read_node(doors_.driver));
+  const GpuState* const gpu = node.find(loan.gpu);
   if (gpu == nullptr) return {};  // and its instances with it
   if (gpu->lost)
     return failed({ErrorCode::lost, fmt::format("GPU {} fell off the bus", gpu->index), ""});
@@ -126,14 +123,12 @@ Result<void> Loans::destroy_patiently(const LoanRecord& loan) {
 Result<std::vector<lease::Board>> Loans::boards(const std::vector<int>& gpus) {
   std::vector<lease::Board> boards;
   for (const int gpu : gpus) {
-    Result<GpuState> state = doors_.driver.read(gpu);
-    if (!state) return failed(state.error());
-    Result<std::vector<ProfileInfo>> offered = doors_.driver.profiles(gpu);
-    if (!offered) return failed(offered.error());
+    GpuState state = TRY(doors_.driver.read(gpu));
+    std::vector<ProfileInfo> offered = TRY(doors_.driver.profiles(gpu));
     lease::Board& board = boards.emplace_back();
-    board.model = lease::model_of(*state, *offered, nullptr);
-    board.gpu = *std::move(state);
-    board.profiles = *std::move(offered);
+    board.model = lease::model_of(state, offered, nullptr);
+    board.gpu = std::move(state);
+    board.profiles = std::move(offered);
   }
   return boards;
 }
@@ -155,15 +150,13 @@ Result<Loan> Loans::make(const std::vector<int>& gpus, const std::string& profil
 }
 
 Result<Loan> Loans::make(const std::vector<int>& gpus, const std::vector<std::string>& profiles) {
-  const auto found = boards(gpus);
-  if (!found) return failed(found.error());
+  const auto found = TRY(boards(gpus));
   for (const std::string& profile : profiles) {
-    Result<std::optional<Loan>> loan = make_somewhere(*found, profile);
-    if (!loan) return failed(loan.error());
-    if (*loan) return **std::move(loan);
+    std::optional<Loan> loan = TRY(make_somewhere(found, profile));
+    if (loan) return *std::move(loan);
   }
   std::size_t there = 0;
-  for (const lease::Board& board : *found) there += board.gpu.instances.size();
+  for (const lease::Board& board : found) there += board.gpu.instances.size();
   const std::string where = gpus.size() == 1 ? fmt::format("GPU {} has", gpus.front())
                                              : fmt::format("{} GPUs have", gpus.size());
   return failed({ErrorCode::no_room,
@@ -189,7 +182,7 @@ Result<std::optional<Loan>> Loans::make_at(int gpu, const std::string& gpu_uuid,
                     .profile_id = profile.profile_id,
                     .start = start,
                     .device = {}};
-  if (auto written = write(record); !written) return failed(written.error());
+  TRY(write(record));
   ++last_;
   const auto strike = [&] {
     record.state = State::gone;
@@ -225,7 +218,7 @@ Result<void> Loans::give_back(const std::string& device) {
   });
   if (found == standing_.end()) return {};
   LoanRecord loan = found->second;
-  if (auto gone = destroy_patiently(loan); !gone) return gone;
+  TRY(destroy_patiently(loan));
   loan.state = State::gone;
   return write(loan);
 }

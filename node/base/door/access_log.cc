@@ -39,9 +39,7 @@ std::int64_t unix_ns() {
 Result<std::unique_ptr<AccessLog>> AccessLog::open(const AccessLogOptions& options) {
   auto log = std::unique_ptr<AccessLog>(new AccessLog(options));
   if (!options.otlp.empty()) {
-    auto spans = Spans::open(options.otlp);
-    if (!spans) return failed(spans.error());
-    log->spans_ = *std::move(spans);
+    log->spans_ = TRY(Spans::open(options.otlp));
   }
   if (!options.file.empty() && !log->reopen())
     return environment_error(options.file, "the access log cannot be written");

@@ -91,18 +91,17 @@ Result<int> listen_on(const std::string& name, const ListenAddress& address) {
 }
 
 Result<int> listen_on_path(const std::string& path, unsigned mode) {
-  const auto where = UnixAddress::of(path);
-  if (!where) return failed(where.error());
+  const auto where = TRY(UnixAddress::of(path));
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) return bad_input(path, "there is something that is no socket");
-    if (answers(*where)) return environment_error(path, "somebody listens there already");
+    if (answers(where)) return environment_error(path, "somebody listens there already");
     ::unlink(path.c_str());
   }
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return environment_error(path, std::strerror(errno));
   ::fchmod(fd, 0600);  // bind() makes the file with it: nobody comes in before its time
-  if (::bind(fd, where->get(), UnixAddress::size()) != 0 || ::chmod(path.c_str(), mode) != 0 ||
+  if (::bind(fd, where.get(), UnixAddress::size()) != 0 || ::chmod(path.c_str(), mode) != 0 ||
       ::listen(fd, kBacklog) != 0) {
     const int error = errno;
     ::close(fd);

@@ -1,5 +1,7 @@
 #include "base/door/http_head.h"
 
+#include "base/words.h"
+
 #include <utility>
 // asio of Boost 1.74 uses std::exchange without including it
 #include <algorithm>
@@ -18,12 +20,6 @@ using Code = boost::system::error_code;
 using View = boost::beast::string_view;
 
 std::string_view std_view(View text) { return {text.data(), text.size()}; }
-
-bool same_word(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
-}
 
 bool is_length(std::string_view text, std::uint64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -131,9 +131,8 @@ Spans::~Spans() {
 }
 
 Result<std::unique_ptr<Spans>> Spans::open(const std::string& url) {
-  const Result<Url> parsed = parse_url_prefix("--otlp", url);
-  if (!parsed) return failed(parsed.error());
-  return std::unique_ptr<Spans>(new Spans(std::make_unique<Impl>(*parsed)));
+  const Url parsed = TRY(parse_url_prefix("--otlp", url));
+  return std::unique_ptr<Spans>(new Spans(std::make_unique<Impl>(parsed)));
 }
 
 void Spans::add(const AccessRecord& record) {

@@ -50,7 +50,7 @@ int choose_protocol(SSL*, const unsigned char** out, unsigned char* length,
 Result<std::shared_ptr<TlsServer>> TlsServer::make(const std::string& certificate_file,
                                                    const std::string& key_file,
                                                    const std::string& client_ca) {
-  if (auto secret = check_secret_file(key_file); !secret) return failed(secret.error());
+  TRY(check_secret_file(key_file));
   ERR_clear_error();
   SSL_CTX* context = SSL_CTX_new(TLS_server_method());
   if (context == nullptr) return environment_error("", "OpenSSL gives no TLS context");

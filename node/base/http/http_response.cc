@@ -1,24 +1,13 @@
 #include "base/http/http_response.h"
 
+#include "base/words.h"
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
 
 namespace partita::serve {
 namespace {
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool same_word(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 std::optional<std::uint64_t> number_in(std::string_view text, int base) {
   std::uint64_t value = 0;

@@ -42,7 +42,7 @@ std::string ssl_reason() {
 }
 
 Result<SslContext> context_of(const TlsWishes& wishes) {
-  if (auto secret = check_secret_file(wishes.key); !secret) return failed(secret.error());
+  TRY(check_secret_file(wishes.key));
   SslContext context(SSL_CTX_new(TLS_client_method()));
   if (!context) return environment_error("TLS", ssl_reason());
   SSL_CTX_set_mode(context.get(),
@@ -170,9 +170,7 @@ Result<HttpDialer> HttpDialer::to(const Url& url, const TlsWishes& tls) {
   impl->address_size = found->ai_addrlen;
   ::freeaddrinfo(found);
   if (url.tls) {
-    Result<SslContext> context = context_of(tls);
-    if (!context) return failed(context.error());
-    impl->tls = *std::move(context);
+    impl->tls = TRY(context_of(tls));
     impl->name = tls.name.empty() ? url.host : tls.name;
   }
   return HttpDialer(std::move(impl));
@@ -180,9 +178,7 @@ Result<HttpDialer> HttpDialer::to(const Url& url, const TlsWishes& tls) {
 
 Result<HttpDialer> HttpDialer::to_socket(const std::string& path) {
   auto impl = std::make_unique<Impl>();
-  auto address = UnixAddress::of(path);
-  if (!address) return failed(address.error());
-  impl->unix_address = *std::move(address);
+  impl->unix_address = TRY(UnixAddress::of(path));
   impl->address.ss_family = AF_UNIX;
   impl->address_size = UnixAddress::size();
   return HttpDialer(std::move(impl));

@@ -187,9 +187,8 @@ std::string claims_fault(const Node& claims, const JwtWishes& wishes, std::int64
 
 Result<Jwks> Jwks::parse(const std::string& file, std::string_view text) {
   if (text.size() > kMostJwksBytes) return bad_input(file, "more than 256 KiB of keys");
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  const Node* const keys = document->root.find("keys");
+  const auto document = TRY(parse_document(file, text));
+  const Node* const keys = document.root.find("keys");
   if (!keys || keys->kind != Node::Kind::list) return bad_input(file, "there are no 'keys' in it");
   Jwks all;
   for (const Node& one : keys->items) {

@@ -30,38 +30,32 @@ bool is_url(std::string_view text) {
 }
 
 Result<std::string> fetched(const OidcSettings& settings) {
-  const Result<Url> url = parse_url("jwks", settings.jwks);
-  if (!url) return failed(url.error());
-  const auto dialer = serve::HttpDialer::to(*url, {.ca_file = settings.ca});
-  if (!dialer) return failed(dialer.error());
+  const Url url = TRY(parse_url("jwks", settings.jwks));
+  const auto dialer = TRY(serve::HttpDialer::to(url, {.ca_file = settings.ca}));
   RealClock clock;
   const auto answer =
-      serve::fetch(*dialer,
-                   fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\n"
-                               "Connection: close\r\n\r\n",
-                               url->path.empty() ? "/" : url->path, authority_of(*url)),
-                   clock, kPatienceNs, kMostJwksBytes);
-  if (!answer) return failed(answer.error());
-  if (answer->status != 200)
-    return environment_error(settings.jwks, fmt::format("answers {}", answer->status));
-  return answer->body;
+      TRY(serve::fetch(dialer,
+                       fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\n"
+                                   "Connection: close\r\n\r\n",
+                                   url.path.empty() ? "/" : url.path, authority_of(url)),
+                       clock, kPatienceNs, kMostJwksBytes));
+  if (answer.status != 200)
+    return environment_error(settings.jwks, fmt::format("answers {}", answer.status));
+  return answer.body;
 }
 
 Result<Jwks> keys_of(const OidcSettings& settings) {
-  if (!is_url(settings.jwks))
-    if (auto trusted = check_trusted_file(settings.jwks); !trusted) return failed(trusted.error());
-  const Result<std::string> text =
-      is_url(settings.jwks) ? fetched(settings) : RealFiles().read(settings.jwks);
-  if (!text) return failed(text.error());
-  return Jwks::parse(settings.jwks, *text);
+  if (!is_url(settings.jwks)) TRY(check_trusted_file(settings.jwks));
+  const std::string text =
+      TRY(is_url(settings.jwks) ? fetched(settings) : RealFiles().read(settings.jwks));
+  return Jwks::parse(settings.jwks, text);
 }
 
 }  // namespace
 
 Result<OidcSettings> parse_oidc(const std::string& file, std::string_view text) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const auto document = TRY(parse_document(file, text));
+  Fields fields(document);
   fields.only({"issuer", "audience", "jwks", "ca", "claim", "roles"});
   OidcSettings settings{
       .wishes = {.issuer = fields.text("issuer"), .audience = fields.text("audience")},

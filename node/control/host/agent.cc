@@ -16,9 +16,8 @@ namespace {
 // The text of a file; nothing when there is none.
 Result<std::optional<std::string>> text_of(Files& files, const std::string& path) {
   if (!files.exists(path)) return std::optional<std::string>{};
-  Result<std::string> text = files.read(path);
-  if (!text) return failed(text.error());
-  return std::optional<std::string>{*std::move(text)};
+  std::string text = TRY(files.read(path));
+  return std::optional<std::string>{std::move(text)};
 }
 
 // Whose CPU times count as those of services.
@@ -36,27 +35,23 @@ std::vector<observe::TenantProcess> processes_of(
 std::string memory_path(const std::string& state_dir) { return state_dir + "/agent-memory.json"; }
 
 Result<std::unique_ptr<Agent>> Agent::begin(AgentDoors doors, World world, long changes) {
-  if (!doors.dry_run)
-    if (auto made = doors.files.make_directories(doors.state_dir); !made)
-      return failed(made.error());
-  Result<Recalled> recalled = recall_memory(doors.files, doors.state_dir, !doors.dry_run);
-  if (!recalled) return failed(recalled.error());
-  AgentMemory& memory = recalled->memory;
+  if (!doors.dry_run) TRY(doors.files.make_directories(doors.state_dir));
+  Recalled recalled = TRY(recall_memory(doors.files, doors.state_dir, !doors.dry_run));
+  AgentMemory& memory = recalled.memory;
   if (doors.dry_run) memory.mode_set = false;  // the settings' mode holds, and that is observe
   auto mended =
-      doors.dry_run ? std::optional<Mended>{} : mend_last_change(doors.files, doors.state_dir);
-  if (!mended) return failed(mended.error());
-  if (*mended) recalled->mended.push_back(**std::move(mended));
+      TRY(doors.dry_run ? std::optional<Mended>{} : mend_last_change(doors.files, doors.state_dir));
+  if (mended) recalled.mended.push_back(*std::move(mended));
   const long last = last_change(doors.files, doors.state_dir, changes).value_or(changes);
   // A memory that is lost does not know whose limits and clocks those of the boards are.
-  if (!recalled->mended.empty()) {
+  if (!recalled.mended.empty()) {
     const auto held =
         actuate::read_power_journal(doors.files, actuate::power_journal_path(doors.state_dir));
     if (held && !held->empty()) memory.power_held = true;
   }
   std::unique_ptr<Agent> agent(
       new Agent(std::move(doors), std::move(world), std::move(memory), last));
-  agent->mended_ = std::move(recalled->mended);
+  agent->mended_ = std::move(recalled.mended);
   return agent;
 }
 
@@ -135,13 +130,12 @@ void Agent::take_over(Agent& before) {
 // A GPU that does not answer counts as lost; the node is an error only when nobody knows which GPU
 // that is.
 Result<device::NodeState> Agent::read_node() {
-  const auto info = doors_.driver.info();
-  if (!info) return failed(info.error());
+  const auto info = TRY(doors_.driver.info());
   device::NodeState state;
-  state.driver = info->name;
-  state.driver_version = info->version;
-  uuids_.resize(static_cast<std::size_t>(std::max(info->gpus, 0)));
-  for (int gpu = 0; gpu < info->gpus; ++gpu) {
+  state.driver = info.name;
+  state.driver_version = info.version;
+  uuids_.resize(static_cast<std::size_t>(std::max(info.gpus, 0)));
+  for (int gpu = 0; gpu < info.gpus; ++gpu) {
     std::string& uuid = uuids_[static_cast<std::size_t>(gpu)];
     Result<device::GpuState> read = doors_.driver.read(gpu);
     if (!read && uuid.empty()) return failed(read.error());
@@ -205,7 +199,7 @@ ServersSeen Agent::look_at_servers() {
 
 Result<void> Agent::end() {
   if (doors_.dry_run || !loop_.memory().power_held) return {};
-  if (auto back = power_.put_back(); !back) return back;
+  TRY(power_.put_back());
   loop_.power_is_back();
   if (keep_memory()) return {};
   return environment_error(doors_.state_dir, "the agent's memory cannot be kept");
@@ -378,8 +372,7 @@ Result<void> Agent::carry_out_steps(const ApplyDeed& deed) {
   };
   actuate::ApplyOptions options = deed.options;
   options.can_reset = doors_.can_reset;
-  const auto applied = actuate::apply(doors, deed.wanted, options, told);
-  if (!applied) return failed(applied.error());
+  TRY(actuate::apply(doors, deed.wanted, options, told));
   return {};
 }
 

@@ -108,18 +108,14 @@ Result<void> check_hooks(const std::string& name, const AgentFile& file) {
 }  // namespace
 
 Result<AgentFile> parse_agent_file(const std::string& file, std::string_view text) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  if (auto fine = check_keys(*document); !fine) return failed(fine.error());
-  Result<AgentFile> read = read_form<AgentFile>(*document, describe_file);
-  if (!read) return read;
-  auto policy = parse_settings(file, text);
-  if (!policy) return failed(policy.error());
-  auto hooks = actuate::parse_hooks(file, text);
-  if (!hooks) return failed(hooks.error());
-  read->policy = *std::move(policy);
-  read->hooks = *std::move(hooks);
-  if (auto fine = check_hooks(file, *read); !fine) return failed(fine.error());
+  const auto document = TRY(parse_document(file, text));
+  TRY(check_keys(document));
+  AgentFile read = TRY(read_form<AgentFile>(document, describe_file));
+  auto policy = TRY(parse_settings(file, text));
+  auto hooks = TRY(actuate::parse_hooks(file, text));
+  read.policy = std::move(policy);
+  read.hooks = std::move(hooks);
+  TRY(check_hooks(file, read));
   return read;
 }
 

@@ -50,21 +50,19 @@ Result<GpuModels> models_of(const BatchDeed& deed, const hw::Catalogue& catalogu
 
 // What is left of a batch, on the run's GPUs, from now on.
 Result<plan::BatchProblem> problem_of_run(const BatchDeed& deed, const hw::Catalogue& catalogue) {
-  const auto gpus = models_of(deed, catalogue);
-  if (!gpus) return failed(gpus.error());
-  auto problem = forms::parse_tasks("tasks", deed.tasks, gpus->models, gpus->gpus);
-  if (!problem) return problem;
-  problem->reconfigurer.gpus_per_node = std::max(1, static_cast<int>(problem->gpus.size()));
+  const auto gpus = TRY(models_of(deed, catalogue));
+  auto problem = TRY(forms::parse_tasks("tasks", deed.tasks, gpus.models, gpus.gpus));
+  problem.reconfigurer.gpus_per_node = std::max(1, static_cast<int>(problem.gpus.size()));
   const std::set<std::string> over(deed.over.begin(), deed.over.end());
   const Nanos waited = std::max<std::int64_t>(deed.waited_ms, 0) * kNanosInMs;
-  std::erase_if(problem->tasks, [&](const plan::Task& task) { return over.contains(task.name); });
-  for (plan::Task& task : problem->tasks) {
+  std::erase_if(problem.tasks, [&](const plan::Task& task) { return over.contains(task.name); });
+  for (plan::Task& task : problem.tasks) {
     std::erase_if(task.after, [&](const std::string& name) { return over.contains(name); });
     task.release = std::max<Nanos>(task.release - waited, 0);
     if (task.deadline) task.deadline = *task.deadline - waited;
     if (task.deadline && *task.deadline <= task.release) task.deadline.reset();
   }
-  if (problem->tasks.empty()) return bad_input("tasks", "none is left");
+  if (problem.tasks.empty()) return bad_input("tasks", "none is left");
   return problem;
 }
 
@@ -135,86 +133,68 @@ Result<std::unique_ptr<BatchWork>> BatchWork::open(const BatchDeed& deed, BatchD
   Files& files = work->doors_.doors.files;
   const std::string result = work->path("result.json");
   if (files.exists(result)) {
-    const auto text = files.read(result);
-    if (!text) return failed(text.error());
-    auto read = parse_batch_run(result, *text);
-    if (!read) return failed(read.error());
-    work->result_ = *std::move(read);
+    const auto text = TRY(files.read(result));
+    work->result_ = TRY(parse_batch_run(result, text));
     work->over_ = true;
     return work;
   }
-  if (auto prepared = work->prepare(); !prepared) return failed(prepared.error());
-  if (auto gone_on = work->go_on(); !gone_on) return failed(gone_on.error());
+  TRY(work->prepare());
+  TRY(work->go_on());
   return work;
 }
 
 // The schedule is made once: a run that goes on has that of its beginning.
 Result<void> BatchWork::prepare() {
   Files& files = doors_.doors.files;
-  if (auto made = files.make_directories(path("logs")); !made) return made;
-  if (!files.exists(path("schedule.json")))
-    if (auto written = write_script(); !written) return written;
-  auto script = read_script();
-  if (!script) return failed(script.error());
-  script_ = *std::move(script);
+  TRY(files.make_directories(path("logs")));
+  if (!files.exists(path("schedule.json"))) TRY(write_script());
+  script_ = TRY(read_script());
   return carry::give_commands(script_, "");
 }
 
 Result<void> BatchWork::write_script() const {
-  const auto problem = problem_of_run(deed_, doors_.catalogue);
-  if (!problem) return failed(problem.error());
-  const auto chosen = decide::choose_scheduler("batch", kScheduler);
-  if (!chosen) return failed(chosen.error());
-  const auto made = decide::make_schedule(*chosen, *problem, {.budget = doors_.budget}, {});
-  if (!made) return failed(made.error());
-  if (!made->plan)
+  const auto problem = TRY(problem_of_run(deed_, doors_.catalogue));
+  const auto chosen = TRY(decide::choose_scheduler("batch", kScheduler));
+  const auto made = TRY(decide::make_schedule(chosen, problem, {.budget = doors_.budget}, {}));
+  if (!made.plan)
     return failed(
-        {ErrorCode::infeasible, decide::reasons_text("there is no schedule:", made->refusals), ""});
+        {ErrorCode::infeasible, decide::reasons_text("there is no schedule:", made.refusals), ""});
   Files& files = doors_.doors.files;
-  auto written = files.write_atomic(path("tasks.csv"), forms::tasks_csv(*problem));
-  if (!written) return written;
-  return files.write_atomic(path("schedule.json"), forms::schedule_json(**made->plan));
+  TRY(files.write_atomic(path("tasks.csv"), forms::tasks_csv(problem)));
+  return files.write_atomic(path("schedule.json"), forms::schedule_json(**made.plan));
 }
 
 Result<exec::Script> BatchWork::read_script() const {
-  const auto gpus = models_of(deed_, doors_.catalogue);
-  if (!gpus) return failed(gpus.error());
-  const auto tasks = doors_.doors.files.read(path("tasks.csv"));
-  if (!tasks) return failed(tasks.error());
-  const auto text = doors_.doors.files.read(path("schedule.json"));
-  if (!text) return failed(text.error());
-  auto problem = forms::parse_tasks(path("tasks.csv"), *tasks, gpus->models, gpus->gpus);
-  if (!problem) return failed(problem.error());
-  auto schedule = forms::parse_schedule(path("schedule.json"), *text);
-  if (!schedule) return failed(schedule.error());
-  problem->reconfigurer = schedule->reconfigurer;
-  const auto verdict = verify::judge(*problem, *std::move(schedule));
+  const auto gpus = TRY(models_of(deed_, doors_.catalogue));
+  const auto tasks = TRY(doors_.doors.files.read(path("tasks.csv")));
+  const auto text = TRY(doors_.doors.files.read(path("schedule.json")));
+  auto problem = TRY(forms::parse_tasks(path("tasks.csv"), tasks, gpus.models, gpus.gpus));
+  auto schedule = TRY(forms::parse_schedule(path("schedule.json"), text));
+  problem.reconfigurer = schedule.reconfigurer;
+  const auto verdict = verify::judge(problem, std::move(schedule));
   if (!verdict)
     return failed({ErrorCode::infeasible,
                    decide::reasons_text("the schedule is broken:", verdict.error().violations),
                    path("schedule.json")});
-  return carry::make_script(*problem, *verdict, {gpus->devices, {}});
+  return carry::make_script(problem, *verdict, {gpus.devices, {}});
 }
 
 Result<void> BatchWork::go_on() {
   const auto may_begin = [this]() -> Result<void> {
-    const auto node = device::read_node(doors_.doors.driver);
-    if (!node) return failed(node.error());
-    const auto found = carry::blockers(script_, *node, doors_.catalogue);
+    const auto node = TRY(device::read_node(doors_.doors.driver));
+    const auto found = carry::blockers(script_, node, doors_.catalogue);
     if (found.empty()) return {};
     return failed({ErrorCode::in_use,
                    fmt::format("instances that the batch did not make are in its way: {}",
                                joined(found, ", ")),
                    ""});
   };
-  auto session = exec::open_session(script_, doors_.doors,
+  session_ = TRY(exec::open_session(script_, doors_.doors,
                                     {.journal = path("run.journal"),
                                      .run = "agent-" + deed_.key + doors_.tag,
                                      .log_dir = path("logs"),
                                      .find = doors_.find,
-                                     .may_begin = may_begin});
-  if (!session) return failed(session.error());
-  session_ = *std::move(session);
+                                     .may_begin = may_begin}));
   opened_ns_ = doors_.doors.clock.now_ns();
   opened_ms_ = doors_.wall_ms();
   take_failures();
@@ -288,12 +268,10 @@ BatchRunNow BatchWork::now() const {
 Result<void> BatchWork::close() {
   BatchRunNow result = now();
   result.over = true;
-  auto written = doors_.doors.files.write_atomic(path("result.json"), batch_run_json(result));
-  if (!written) return written;
+  TRY(doors_.doors.files.write_atomic(path("result.json"), batch_run_json(result)));
   result_ = std::move(result);
   over_ = true;
-  auto closed = exec::close_session(session_, executor_->report(), doors_.doors);
-  if (!closed) return closed;
+  TRY(exec::close_session(session_, executor_->report(), doors_.doors));
   return exec::end_session(session_, executor_->report(), doors_.doors.files);
 }
 

@@ -28,18 +28,15 @@ Result<std::string> put_aside(Files& files, const std::string& path, const Error
 
 Result<std::optional<AgentMemory>> read_memory(Files& files, const std::string& path) {
   if (!files.exists(path)) return std::optional<AgentMemory>{};
-  const Result<std::string> text = files.read(path);
-  if (!text) return failed(text.error());
-  const Result<std::string> json = unsealed(path, *text);
-  if (!json) return failed(json.error());
-  Result<AgentMemory> memory = parse_memory(path, *json);
-  if (!memory) return failed(memory.error());
-  return std::optional(*std::move(memory));
+  const std::string text = TRY(files.read(path));
+  const std::string json = TRY(unsealed(path, text));
+  AgentMemory memory = TRY(parse_memory(path, json));
+  return std::optional(std::move(memory));
 }
 
 Result<void> write_memory(Files& files, const std::string& state_dir, const AgentMemory& memory) {
   const std::string path = memory_path(state_dir), text = sealed(memory_json(memory));
-  if (auto written = files.write_atomic(path, text); !written) return written;
+  TRY(files.write_atomic(path, text));
   return files.write_atomic(copy_of(path), text);
 }
 
@@ -54,9 +51,8 @@ Result<Recalled> recall_memory(Files& files, const std::string& state_dir, bool 
   const std::string why = to_string(memory.error());
   std::string what = why;
   if (touch) {
-    const auto aside = put_aside(files, path, memory.error());
-    if (!aside) return failed(aside.error());
-    what += "; it is now " + *aside;
+    const auto aside = TRY(put_aside(files, path, memory.error()));
+    what += "; it is now " + aside;
   }
   auto copy = read_memory(files, copy_of(path));
   if (copy && *copy) {
@@ -69,9 +65,8 @@ Result<Recalled> recall_memory(Files& files, const std::string& state_dir, bool 
                  "; the agent begins anew from what the node says: modes that somebody set, GPUs "
                  "that somebody took out and batches are forgotten"});
   if (copy) return recalled;
-  const auto aside = touch ? put_aside(files, copy_of(path), copy.error()) : copy_of(path);
-  if (!aside) return failed(aside.error());
-  recalled.mended.push_back({copy_of(path), to_string(copy.error()) + "; it is now " + *aside});
+  const auto aside = TRY(touch ? put_aside(files, copy_of(path), copy.error()) : copy_of(path));
+  recalled.mended.push_back({copy_of(path), to_string(copy.error()) + "; it is now " + aside});
   return recalled;
 }
 
@@ -79,12 +74,11 @@ Result<std::optional<Mended>> mend_last_change(Files& files, const std::string& 
   const auto fine = last_change(files, state_dir, 0);
   if (fine) return std::optional<Mended>{};
   const std::string path = change_number_path(state_dir);
-  const auto aside = put_aside(files, path, fine.error());
-  if (!aside) return failed(aside.error());
+  const auto aside = TRY(put_aside(files, path, fine.error()));
   return std::optional(
       Mended{path, fmt::format("{}; it is now {}, and numbers go on from what history and memory "
                                "know",
-                               to_string(fine.error()), *aside)});
+                               to_string(fine.error()), aside)});
 }
 
 Result<std::optional<Mended>> mend_journal(Files& files, const std::string& state_dir) {
@@ -104,15 +98,13 @@ Result<std::optional<Mended>> mend_journal(Files& files, const std::string& stat
   if (assignment)
     for (const actuate::AssignedSegment& one : assignment->segments)
       state.owned.push_back(one.device);
-  const auto aside = put_aside(files, path, fine.error());
-  if (!aside) return failed(aside.error());
-  if (auto written = files.write_atomic(path, actuate::journal_text(state)); !written)
-    return failed(written.error());
+  const auto aside = TRY(put_aside(files, path, fine.error()));
+  TRY(files.write_atomic(path, actuate::journal_text(state)));
   return std::optional(
       Mended{path, fmt::format("{}: it is now {}. The {} instances that the assignment names count "
                                "as Partita's, others as those of others; `partita apply "
                                "--rollback` has nothing to go back to",
-                               to_string(fine.error()), *aside, state.owned.size())});
+                               to_string(fine.error()), aside, state.owned.size())});
 }
 
 Result<std::optional<Mended>> mend_assignment(Files& files, const std::string& state_dir,
@@ -124,7 +116,7 @@ Result<std::optional<Mended>> mend_assignment(Files& files, const std::string& s
   const auto copied = files.exists(copy_of(path)) ? files.read(copy_of(path)) : std::string();
   if (fine) {
     if (copied && *copied == *text) return std::optional<Mended>{};
-    if (auto kept = files.write_atomic(copy_of(path), *text); !kept) return failed(kept.error());
+    TRY(files.write_atomic(copy_of(path), *text));
     return std::optional<Mended>{};
   }
   auto known = copied ? actuate::parse_assignment(copy_of(path), *copied) : failed(copied.error());
@@ -132,12 +124,10 @@ Result<std::optional<Mended>> mend_assignment(Files& files, const std::string& s
   const bool is_known = known.has_value();
   if (!known) known = actuate::Assignment{};
   known->revision = std::max(known->revision, revision) + 1;
-  const auto aside = put_aside(files, path, fine.error());
-  if (!aside) return failed(aside.error());
-  if (auto written = files.write_atomic(path, actuate::assignment_json(*known)); !written)
-    return failed(written.error());
+  const auto aside = TRY(put_aside(files, path, fine.error()));
+  TRY(files.write_atomic(path, actuate::assignment_json(*known)));
   return std::optional(
-      Mended{path, fmt::format("{}; it is now {}; {}", to_string(fine.error()), *aside,
+      Mended{path, fmt::format("{}; it is now {}; {}", to_string(fine.error()), aside,
                                is_known ? "the agent goes on with its copy"
                                         : "the agent assigns anew what the plan in force says")});
 }

@@ -42,9 +42,8 @@ using Kept = NodeFilesBefore::Kept<T>;
 template <class T, class Parse>
 Result<T> parsed(Kept<T>& kept, const std::string& file, const std::string& text, Parse parse) {
   if (!kept.value || kept.text != text) {
-    Result<T> now = parse(file, text);
-    if (!now) return now;
-    kept = {text, *std::move(now)};
+    T now = TRY(parse(file, text));
+    kept = {text, std::move(now)};
   }
   return *kept.value;
 }
@@ -52,16 +51,14 @@ Result<T> parsed(Kept<T>& kept, const std::string& file, const std::string& text
 template <class T, class Parse>
 Result<T> read_or_none(const NodeFiles& node, const std::string& path, Kept<T>& kept, Parse parse) {
   if (!node.files.exists(path)) return T{};
-  const Result<std::string> text = node.files.read(path);
-  if (!text) return failed(text.error());
-  return parsed(kept, path, *text, parse);
+  const std::string text = TRY(node.files.read(path));
+  return parsed(kept, path, text, parse);
 }
 
 Result<std::vector<plan::Service>> parse_wanted(const std::string& file, const std::string& text) {
-  auto wanted = forms::parse_services_file(file, text);
-  if (!wanted) return failed(wanted.error());
-  std::ranges::sort(wanted->services, {}, &plan::Service::name);
-  return std::move(wanted->services);
+  auto wanted = TRY(forms::parse_services_file(file, text));
+  std::ranges::sort(wanted.services, {}, &plan::Service::name);
+  return std::move(wanted.services);
 }
 
 }  // namespace
@@ -85,11 +82,10 @@ std::optional<bool> runs(const actuate::SupervisorRecord& supervisor, Processes&
 Result<std::vector<ServiceVerdict>> verdicts_of_node(const NodeFiles& node) {
   NodeFilesBefore none;
   NodeFilesBefore& before = node.before != nullptr ? *node.before : none;
-  const auto memory = read_or_none(node, memory_path(node.state_dir), before.memory, parse_memory);
-  if (!memory) return failed(memory.error());
-  const auto assignment = read_or_none(node, actuate::assignment_path(node.state_dir),
-                                       before.assignment, actuate::parse_assignment);
-  if (!assignment) return failed(assignment.error());
+  const auto memory =
+      TRY(read_or_none(node, memory_path(node.state_dir), before.memory, parse_memory));
+  const auto assignment = TRY(read_or_none(node, actuate::assignment_path(node.state_dir),
+                                           before.assignment, actuate::parse_assignment));
   ServersSeen servers;
   const auto gateway =
       actuate::read_gateway({node.processes, node.files, node.state_dir}, node.now_ns);
@@ -98,17 +94,15 @@ Result<std::vector<ServiceVerdict>> verdicts_of_node(const NodeFiles& node) {
   const auto workers =
       read_or_none(node, actuate::workers_path(node.state_dir), fresh, actuate::parse_workers);
   if (workers) servers.supervisor = runs(workers->supervisor, node.processes);
-  std::vector<plan::Service> services = services_of(*assignment);
-  if (!memory->services.empty()) {
-    auto wanted = parsed(before.wanted, "services", memory->services, parse_wanted);
-    if (!wanted) return failed(wanted.error());
-    services = *std::move(wanted);
-    std::vector<FanOutKept> kept = memory->fan_outs;
+  std::vector<plan::Service> services = services_of(assignment);
+  if (!memory.services.empty()) {
+    services = TRY(parsed(before.wanted, "services", memory.services, parse_wanted));
+    std::vector<FanOutKept> kept = memory.fan_outs;
     FanOuts fan_outs(kept);
     fan_outs.begin(services);
     services = fan_outs.corrected({std::move(services), 0, {}, {}}).services;
   }
-  return judge_services({services, *memory, *assignment, servers, node.blind}, node.wall_ms, {});
+  return judge_services({services, memory, assignment, servers, node.blind}, node.wall_ms, {});
 }
 
 }  // namespace partita::control

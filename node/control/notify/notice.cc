@@ -136,10 +136,9 @@ std::string chat_json(const Notice& notice) {
 }
 
 Result<std::vector<Receiver>> parse_receivers(const std::string& file, std::string_view text) {
-  const auto stated = read_form<StatedReceivers>(file, text, describe);
-  if (!stated) return failed(stated.error());
+  const auto stated = TRY(read_form<StatedReceivers>(file, text, describe));
   std::vector<Receiver> receivers;
-  for (const StatedReceiver& one : stated->all) receivers.push_back(one.receiver);
+  for (const StatedReceiver& one : stated.all) receivers.push_back(one.receiver);
   return receivers;
 }
 

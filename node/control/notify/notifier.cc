@@ -27,14 +27,13 @@ std::int64_t ns(double seconds) { return static_cast<std::int64_t>(seconds * 1e9
 
 Result<std::string> bearer(const Webhook& hook) {
   if (hook.token_file.empty()) return std::string();
-  if (auto secret = check_secret_file(hook.token_file); !secret) return failed(secret.error());
+  TRY(check_secret_file(hook.token_file));
   RealFiles files;
-  auto token = files.read(hook.token_file);
-  if (!token) return token;
-  token->resize(std::min(token->size(), token->find_first_of("\r\n")));
-  const bool plain = std::ranges::all_of(*token, [](char c) { return c > ' ' && c < 127; });
-  if (token->empty() || !plain) return bad_input(hook.token_file, "holds no token");
-  return "Authorization: Bearer " + *token + "\r\n";
+  auto token = TRY(files.read(hook.token_file));
+  token.resize(std::min(token.size(), token.find_first_of("\r\n")));
+  const bool plain = std::ranges::all_of(token, [](char c) { return c > ' ' && c < 127; });
+  if (token.empty() || !plain) return bad_input(hook.token_file, "holds no token");
+  return "Authorization: Bearer " + token + "\r\n";
 }
 
 Try post(const Webhook& hook, double timeout_s, const std::string& body) {

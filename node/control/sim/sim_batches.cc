@@ -29,17 +29,16 @@ class SimBatches::Tasks final : public Processes {
 
   Result<Pid> start(const ProcessSpec& spec) override { return start_of(spec, 0); }
   Result<Pid> start_of(const ProcessSpec& spec, long batch) {
-    const Result<Pid> pid = inner_.start(spec);
-    if (!pid) return pid;
-    owner_[*pid] = spec.environment.at("PARTITA_RUN");
-    Alive& one = alive_[*pid];
+    const Pid pid = TRY(inner_.start(spec));
+    owner_[pid] = spec.environment.at("PARTITA_RUN");
+    Alive& one = alive_[pid];
     one.batch = batch;
     one.run = spec.environment.at("PARTITA_RUN");
     one.task = spec.environment.at("PARTITA_TASK");
     one.attempt = parse_number<int>(spec.environment.at("PARTITA_ATTEMPT")).value();
     one.status_file = spec.argv.back();
     one.device = spec.environment.at("CUDA_VISIBLE_DEVICES");
-    node_.boards().hold(one.device, *pid, "task");
+    node_.boards().hold(one.device, pid, "task");
     return pid;
   }
   std::vector<ProcessExit> exited() override { return {}; }

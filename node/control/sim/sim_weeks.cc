@@ -33,33 +33,30 @@ Result<int> gpus_for_the_peak(const WeeksOptions& options, const std::vector<Sim
   problem.rule = options.world.rule;
   problem.max_processes = options.world.max_processes;
   problem.survive = std::max(0, options.world.settings.survive);
-  const auto planner = decide::find_planner("--planner", "exact");
-  if (!planner) return failed(planner.error());
-  const auto made = decide::make_plan(**planner, problem, {});
-  if (!made) return failed(made.error());
-  return made->plan ? (*made->plan)->objective.gpus : 0;
+  const auto planner = TRY(decide::find_planner("--planner", "exact"));
+  const auto made = TRY(decide::make_plan(*planner, problem, {}));
+  return made.plan ? (*made.plan)->objective.gpus : 0;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<SimWeeks>> SimWeeks::begin(WeeksOptions options) {
-  auto parsed = forms::parse_services_file(
-      options.services_file, options.real_text.empty() ? options.services_text : options.real_text);
-  if (!parsed) return failed(parsed.error());
-  if (auto taken = take_lengths(parsed->services, options.world.token_traces); !taken)
-    return failed(taken.error());
+  auto parsed = TRY(forms::parse_services_file(options.services_file, options.real_text.empty()
+                                                                          ? options.services_text
+                                                                          : options.real_text));
+  TRY(take_lengths(parsed.services, options.world.token_traces));
   if (options.machine.gpus().empty()) return bad_input("--machine", "it has no GPU");
   if (options.days < 1 || options.days > kMostSimDays)
     return bad_input("--simulate", fmt::format("days are 1 to {}", kMostSimDays));
-  if (options.world.settings.survive < 0) options.world.settings.survive = parsed->survive;
+  if (options.world.settings.survive < 0) options.world.settings.survive = parsed.survive;
   std::vector<SimService> services;
   std::vector<double> own_peaks;
   const Rng rng(options.seed);
-  const std::vector<plan::Service> own = forms::at_own_rates(parsed->services);
+  const std::vector<plan::Service> own = forms::at_own_rates(parsed.services);
   for (std::size_t s = 0; s < own.size(); ++s) {
     services.push_back(
-        {parsed->services[s], SimTraffic(own[s], options.shape, options.days * plan::kMinutesOfDay,
-                                         rng.split(100 + s))});
+        {parsed.services[s], SimTraffic(own[s], options.shape, options.days * plan::kMinutesOfDay,
+                                        rng.split(100 + s))});
     own_peaks.push_back(services.back().traffic.peak());
   }
   for (const StepRequests& one : step_requests(own))
@@ -201,10 +198,9 @@ Result<WeeksReport> SimWeeks::report() {
          .longest_short_s = tally.longest_short_s});
   }
   report.gpu_hours = node_->counts().gpu_seconds / 3600;
-  const Result<int> peak = gpus_for_the_peak(options_, node_->services(), own_peaks_);
-  if (!peak) return failed(peak.error());
-  report.peak_fits = *peak > 0;
-  report.peak_gpus = *peak > 0 ? *peak : report.gpus;
+  const int peak = TRY(gpus_for_the_peak(options_, node_->services(), own_peaks_));
+  report.peak_fits = peak > 0;
+  report.peak_gpus = peak > 0 ? peak : report.gpus;
   report.peak_gpu_hours = report.peak_gpus * hours;
   report.instances_made = node_->counts().created;
   if (agent_) {

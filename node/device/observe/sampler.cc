@@ -3,10 +3,9 @@
 namespace partita::observe {
 
 Result<telemetry::Sample> take_sample(device::NodeDriver& driver, Seconds at) {
-  const auto info = driver.info();
-  if (!info) return failed(info.error());
+  const auto info = TRY(driver.info());
   telemetry::Sample sample{.at = at, .gpus = {}};
-  for (int gpu = 0; gpu < info->gpus; ++gpu) {
+  for (int gpu = 0; gpu < info.gpus; ++gpu) {
     auto one = driver.telemetry(gpu);
     if (!one && one.error().code == ErrorCode::lost) continue;
     if (!one) return failed(one.error());

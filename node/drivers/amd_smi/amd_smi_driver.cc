@@ -148,21 +148,17 @@ Result<device::DriverInfo> AmdSmiDriver::info() {
 Result<std::string> AmdSmiDriver::uuid_of(AmdProcessor gpu) const {
   std::array<char, abi::kUuidSize + 1> uuid{};
   unsigned length = abi::kUuidSize;
-  const auto ok =
-      library_->call("amdsmi_get_gpu_device_uuid", api_.uuid, gpu, &length, uuid.data());
-  if (!ok) return failed(ok.error());
+  TRY(library_->call("amdsmi_get_gpu_device_uuid", api_.uuid, gpu, &length, uuid.data()));
   return std::string("GPU-") + uuid.data();
 }
 
 Result<device::GpuState> AmdSmiDriver::state_of(AmdProcessor gpu, int index) const {
-  const auto uuid = uuid_of(gpu);
-  if (!uuid) return failed(uuid.error());
+  const auto uuid = TRY(uuid_of(gpu));
   abi::AmdAsicInfo asic{};
-  const auto ok = library_->call("amdsmi_get_gpu_asic_info", api_.asic, gpu, &asic);
-  if (!ok) return failed(ok.error());
+  TRY(library_->call("amdsmi_get_gpu_asic_info", api_.asic, gpu, &asic));
   device::GpuState state;
   state.index = index;
-  state.uuid = *uuid;
+  state.uuid = uuid;
   state.name = text(asic.market_name);
   if (state.name.empty()) state.name = fmt::format("AMD GPU {:#x}", asic.device);
   state.pci_device_id = fmt::format("0x{:04X}{:04X}", asic.device & 0xFFFF, asic.vendor & 0xFFFF);
@@ -229,12 +225,11 @@ std::vector<std::string> AmdSmiDriver::throttle_of(AmdProcessor gpu) const {
 }
 
 Result<telemetry::GpuSample> AmdSmiDriver::sample_of(AmdProcessor gpu, int index) const {
-  const auto state = state_of(gpu, index);
-  if (!state) return failed(state.error());
+  const auto state = TRY(state_of(gpu, index));
   telemetry::GpuSample sample;
   sample.index = index;
-  sample.uuid = state->uuid;
-  sample.model = state->model;
+  sample.uuid = state.uuid;
+  sample.model = state.model;
   read_power(gpu, sample);
   read_heat(gpu, sample);
   if (const auto clock = asked<abi::AmdClockInfo>(api_.clock, gpu, abi::AmdClock::graphics))
@@ -338,25 +333,24 @@ Result<void> AmdSmiDriver::set_clocks(AmdProcessor gpu, const device::PowerState
                           static_cast<std::uint64_t>(std::llround(clock.value)));
   };
   const auto [low, high] = *settings.clocks;
-  if (const auto ok = limit(abi::AmdClockLimit::most, high); !ok) return ok;
+  TRY(limit(abi::AmdClockLimit::most, high));
   if (!board.clocks.empty() && low <= board.clocks.front()) return {};  // it is the lower end
   return limit(abi::AmdClockLimit::least, low);
 }
 
 Result<void> AmdSmiDriver::set(AmdProcessor gpu, const device::PowerSettings& settings) const {
-  const auto board = settings_of(gpu);
-  if (!board) return failed(board.error());
+  const auto board = TRY(settings_of(gpu));
   if (settings.clocks) {
     const auto [low, high] = *settings.clocks;
     const bool inside =
-        board->clocks.empty() || (low >= board->clocks.front() && high <= board->clocks.back());
+        board.clocks.empty() || (low >= board.clocks.front() && high <= board.clocks.back());
     if (!(low > Mhz{} && low <= high && high <= telemetry::kMostClock && inside))
       return failed({ErrorCode::invalid_argument,
                      fmt::format("clocks from {:g} to {:g} MHz", low.value, high.value),
                      {}});
   }
-  if (const auto ok = set_limit(gpu, *board, settings); !ok) return ok;
-  return set_clocks(gpu, *board, settings);
+  TRY(set_limit(gpu, board, settings));
+  return set_clocks(gpu, board, settings);
 }
 
 Result<void> AmdSmiDriver::set_power_settings(int gpu, const device::PowerSettings& settings) {
@@ -388,10 +382,9 @@ Result<std::vector<AmdProcessor>> gpus_of(const AmdSmiLibrary& library) {
   const AmdSmiApi& api = library.api();
   if (!api.sockets || !api.processors || !api.type)
     return failed({ErrorCode::no_driver, "this AMD SMI does not list GPUs", {}});
-  const auto sockets = listed(library, "amdsmi_get_socket_handles", api.sockets);
-  if (!sockets) return failed(sockets.error());
+  const auto sockets = TRY(listed(library, "amdsmi_get_socket_handles", api.sockets));
   std::vector<AmdProcessor> gpus;
-  for (abi::AmdSocket socket : *sockets) {
+  for (abi::AmdSocket socket : sockets) {
     const auto processors = listed(library, "amdsmi_get_processor_handles",
                                    [&](std::uint32_t* count, AmdProcessor* handles) {
                                      return api.processors(socket, count, handles);
@@ -399,8 +392,7 @@ Result<std::vector<AmdProcessor>> gpus_of(const AmdSmiLibrary& library) {
     if (!processors) return failed(processors.error());
     for (AmdProcessor processor : *processors) {
       auto type = abi::AmdProcessorType::unknown;
-      const auto ok = library.call("amdsmi_get_processor_type", api.type, processor, &type);
-      if (!ok) return failed(ok.error());
+      TRY(library.call("amdsmi_get_processor_type", api.type, processor, &type));
       if (type == abi::AmdProcessorType::gpu) gpus.push_back(processor);
     }
   }
@@ -411,11 +403,9 @@ Result<std::vector<AmdProcessor>> gpus_of(const AmdSmiLibrary& library) {
 
 Result<std::unique_ptr<device::NodeDriver>> open_amd_smi(const hw::Catalogue& catalogue,
                                                          const std::string& library) {
-  auto loaded = AmdSmiLibrary::open(library);
-  if (!loaded) return failed(loaded.error());
-  auto gpus = gpus_of(**loaded);
-  if (!gpus) return failed(gpus.error());
-  return std::make_unique<AmdSmiDriver>(catalogue, *std::move(loaded), *std::move(gpus));
+  auto loaded = TRY(AmdSmiLibrary::open(library));
+  auto gpus = TRY(gpus_of(*loaded));
+  return std::make_unique<AmdSmiDriver>(catalogue, std::move(loaded), std::move(gpus));
 }
 
 }  // namespace partita::drivers::amd_smi

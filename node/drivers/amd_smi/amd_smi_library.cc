@@ -101,7 +101,7 @@ void AmdSmiLibrary::bind() {
 
 Result<void> AmdSmiLibrary::initialise() {
   if (initialised_) return {};
-  if (const auto ok = call("amdsmi_init", api_.init, abi::kInitGpus); !ok) return ok;
+  TRY(call("amdsmi_init", api_.init, abi::kInitGpus));
   initialised_ = true;
   return {};
 }
@@ -114,10 +114,8 @@ Result<void> AmdSmiLibrary::check_version(const std::string& file) {
   } told{};
   const bool early =
       api_.version && api_.version(&told.version) == AmdStatus::not_initialised;  // asks for it
-  if (early)
-    if (const auto ok = initialise(); !ok) return ok;
-  if (const auto ok = call("amdsmi_get_lib_version", api_.version, &told.version); !ok)
-    return failed(ok.error());
+  if (early) TRY(initialise());
+  TRY(call("amdsmi_get_lib_version", api_.version, &told.version));
   const abi::AmdVersion& version = told.version;
   version_ = fmt::format("{}.{}.{}", version.major, version.minor, version.release);
   if (version.major == abi::kMajorVersion) return {};
@@ -148,8 +146,8 @@ Result<std::unique_ptr<AmdSmiLibrary>> AmdSmiLibrary::open(const std::string& fi
   std::unique_ptr<AmdSmiLibrary> library(new AmdSmiLibrary(handle));
   library->bind();
   // The version first: it needs no initialisation, and nothing else is safe before it is known.
-  if (const auto ok = library->check_version(loaded); !ok) return failed(ok.error());
-  if (const auto ok = library->initialise(); !ok) return failed(ok.error());
+  TRY(library->check_version(loaded));
+  TRY(library->initialise());
   return library;
 }
 

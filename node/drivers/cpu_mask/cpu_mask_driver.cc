@@ -111,7 +111,7 @@ Result<device::LaneDriverInfo> CpuMaskDriver::info() {
 
 Result<int> CpuMaskDriver::create_lane(const hw::UnitMask& mask) {
   const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
-  if (auto fits = device::check_mask(topology_, mask, call); !fits) return failed(fits.error());
+  TRY(device::check_mask(topology_, mask, call));
   const std::lock_guard lock(mutex_);
   if (lanes_.size() >= kMaxLanes)
     return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
@@ -121,21 +121,19 @@ Result<int> CpuMaskDriver::create_lane(const hw::UnitMask& mask) {
 
 Result<void> CpuMaskDriver::destroy_lane(int lane) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_lane(lane, "destroy_lane");
-  if (!found) return failed(found.error());
-  if (!(*found)->queue.empty())
-    return refused(ErrorCode::in_use, fmt::format("{} unfinished", (*found)->queued()),
+  const auto found = TRY(find_lane(lane, "destroy_lane"));
+  if (!found->queue.empty())
+    return refused(ErrorCode::in_use, fmt::format("{} unfinished", found->queued()),
                    lane_call("destroy_lane", lane));
-  dispatcher_.remove(**found);
+  dispatcher_.remove(*found);
   lanes_.erase(lane);
   return {};
 }
 
 Result<device::LaneState> CpuMaskDriver::query(int lane) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_lane(lane, "query");
-  if (!found) return failed(found.error());
-  return device::LaneState{(*found)->mask, (*found)->queued()};
+  const auto found = TRY(find_lane(lane, "query"));
+  return device::LaneState{found->mask, found->queued()};
 }
 
 Result<void> CpuMaskDriver::launch(int lane, device::Kernel kernel) {
@@ -146,71 +144,63 @@ Result<void> CpuMaskDriver::launch(int lane, device::Kernel kernel) {
     return refused(ErrorCode::invalid_argument, "a kernel has work-groups and a callable",
                    lane_call("launch", lane));
   std::unique_lock lock(mutex_);
-  const auto found = find_with_room(lane, "launch");
-  if (!found) return failed(found.error());
-  push(std::move(lock), **found, Execution{std::move(host->run), kernel.groups});
+  const auto found = TRY(find_with_room(lane, "launch"));
+  push(std::move(lock), *found, Execution{std::move(host->run), kernel.groups});
   return {};
 }
 
 Result<void> CpuMaskDriver::synchronise(int lane) {
   std::unique_lock lock(mutex_);
-  const auto found = find_lane(lane, "synchronise");
-  if (!found) return failed(found.error());
-  const std::int64_t all = (*found)->ended + (*found)->queued();
+  const auto found = TRY(find_lane(lane, "synchronise"));
+  const std::int64_t all = found->ended + found->queued();
   lock.unlock();
-  if (spin_until([&] { return (*found)->ended >= all; })) return {};
+  if (spin_until([&] { return found->ended >= all; })) return {};
   lock.lock();
   ++synchronising_;
-  progress_.wait(lock, [&] { return (*found)->ended >= all; });
+  progress_.wait(lock, [&] { return found->ended >= all; });
   --synchronising_;
   return {};
 }
 
 Result<int> CpuMaskDriver::record_event(int lane) {
   std::unique_lock lock(mutex_);
-  const auto found = find_with_room(lane, "record_event");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_with_room(lane, "record_event"));
   if (events_.size() >= kMaxEvents)
     return refused(ErrorCode::limit, fmt::format("there are {} events", kMaxEvents),
                    lane_call("record_event", lane));
   const auto event = std::make_shared<Event>();
   const int number = next_event_++;
   events_.emplace(number, event);
-  push(std::move(lock), **found, Record{event});
+  push(std::move(lock), *found, Record{event});
   return number;
 }
 
 Result<bool> CpuMaskDriver::wait_event(int lane, int event) {
   std::unique_lock lock(mutex_);
-  const auto found = find_with_room(lane, "wait_event");
-  if (!found) return failed(found.error());
-  const auto awaited = find_event(event, "wait_event");
-  if (!awaited) return failed(awaited.error());
-  if ((*awaited)->finished) return false;
-  push(std::move(lock), **found, Wait{*awaited});
+  const auto found = TRY(find_with_room(lane, "wait_event"));
+  const auto awaited = TRY(find_event(event, "wait_event"));
+  if (awaited->finished) return false;
+  push(std::move(lock), *found, Wait{awaited});
   return true;
 }
 
 Result<bool> CpuMaskDriver::event_finished(int event) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_event(event, "event_finished");
-  if (!found) return failed(found.error());
-  return (*found)->finished;
+  const auto found = TRY(find_event(event, "event_finished"));
+  return found->finished;
 }
 
 Result<void> CpuMaskDriver::destroy_event(int event) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_event(event, "destroy_event");
-  if (!found) return failed(found.error());
+  TRY(find_event(event, "destroy_event"));
   events_.erase(event);
   return {};
 }
 
 Result<std::vector<std::int64_t>> CpuMaskDriver::ran(int lane) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_lane(lane, "ran");
-  if (!found) return failed(found.error());
-  return (*found)->ran;
+  const auto found = TRY(find_lane(lane, "ran"));
+  return found->ran;
 }
 
 std::int64_t CpuMaskDriver::taken() {

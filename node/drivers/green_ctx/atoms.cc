@@ -58,14 +58,12 @@ Result<Atoms> split_into_atoms(const PrimaryContext& gpu, int size) {
   abi::Resource all = {}, rest = {};
   char name[128] = {};
   int major = 0;
-  if (const auto got = checked(api.device_name(name, sizeof name - 1, gpu.device())); !got)
-    return failed(got.error());
+  TRY(checked(api.device_name(name, sizeof name - 1, gpu.device())));
   if (const auto got =
           checked(api.device_attribute(&major, abi::kComputeCapabilityMajor, gpu.device()));
       !got)
     return failed(got.error());
-  if (const auto got = checked(api.device_resource(gpu.device(), &all, abi::kResourceTypeSm)); !got)
-    return failed(got.error());
+  TRY(checked(api.device_resource(gpu.device(), &all, abi::kResourceTypeSm)));
   const auto sms = static_cast<int>(all.sm.count);
   if (sms < 1 || sms > hw::kMaxUnits)
     return failed({ErrorCode::limit, fmt::format("{} SMs; {} can be", sms, hw::kMaxUnits), call});
@@ -97,14 +95,11 @@ Result<Atoms> split_into_atoms(const PrimaryContext& gpu, int size) {
 }
 
 Result<SplitGpu> open_split(const std::string& file, const std::string& gpu, int size) {
-  auto library = CudaLibrary::open(file);
-  if (!library) return failed(library.error());
-  auto opened = PrimaryContext::open(*std::move(library), gpu);
-  if (!opened) return failed(opened.error());
-  const Current current(**opened);
-  auto atoms = split_into_atoms(**opened, size);
-  if (!atoms) return failed(atoms.error());
-  return SplitGpu{*std::move(opened), *std::move(atoms)};
+  auto library = TRY(CudaLibrary::open(file));
+  auto opened = TRY(PrimaryContext::open(std::move(library), gpu));
+  const Current current(*opened);
+  auto atoms = TRY(split_into_atoms(*opened, size));
+  return SplitGpu{std::move(opened), std::move(atoms)};
 }
 
 }  // namespace partita::drivers::green_ctx

@@ -34,8 +34,8 @@ CudaKernels::CudaKernels(GreenCtxDriver& driver) : driver_(driver), gpu_(driver.
 Result<std::unique_ptr<CudaKernels>> CudaKernels::open(GreenCtxDriver& driver) {
   std::unique_ptr<CudaKernels> kernels(new CudaKernels(driver));
   const Current current(*kernels->gpu_);
-  if (const auto loaded = kernels->load(); !loaded) return failed(loaded.error());
-  if (const auto taken = kernels->take_memory(); !taken) return failed(taken.error());
+  TRY(kernels->load());
+  TRY(kernels->take_memory());
   return kernels;
 }
 
@@ -115,11 +115,10 @@ Kernel CudaKernels::noting_kernel(const Notes& notes, std::uint64_t hold) {
 }
 
 Result<Kernel> CudaKernels::noting(int number, std::int64_t groups, bool closed) {
-  if (const auto known = units_of_sms(); !known) return failed(known.error());
-  const auto notes = reserve(groups, closed);
-  if (!notes) return failed(notes.error());
-  notes_[number] = *notes;
-  return noting_kernel(*notes, 0);
+  TRY(units_of_sms());
+  const auto notes = TRY(reserve(groups, closed));
+  notes_[number] = notes;
+  return noting_kernel(notes, 0);
 }
 
 void CudaKernels::open(int number) {
@@ -151,9 +150,7 @@ Result<Kernel> CudaKernels::reading(std::int64_t groups, std::int64_t bytes) {
 Result<std::optional<std::int64_t>> CudaKernels::free_memory() {
   const Current current(*gpu_);
   std::size_t free = 0, total = 0;
-  const auto read =
-      gpu_->library().checked(gpu_->api().memory_info(&free, &total), "cuMemGetInfo()");
-  if (!read) return failed(read.error());
+  TRY(gpu_->library().checked(gpu_->api().memory_info(&free, &total), "cuMemGetInfo()"));
   return static_cast<std::int64_t>(free);
 }
 
@@ -189,22 +186,21 @@ std::vector<GroupNote> CudaKernels::notes(int number) {
 // The SMs that a lane on these units runs on, as %smid tells; asks until it has met as many as are
 // expected.
 Result<std::set<int>> CudaKernels::sms_of(const hw::UnitMask& mask, std::size_t expected) {
-  const auto lane = driver_.create_lane(mask);
-  if (!lane) return failed(lane.error());
+  const auto lane = TRY(driver_.create_lane(mask));
   std::set<int> met;
   Result<void> done;
   for (int round = 0; done && round < kCalibrationRounds && met.size() < expected; ++round) {
     const auto notes = reserve(static_cast<std::int64_t>(kGroupsPerSm * expected), false);
     if (!notes) done = failed(notes.error());
-    if (done) done = driver_.launch(*lane, noting_kernel(*notes, kHoldUs));
-    if (done) done = driver_.synchronise(*lane);
+    if (done) done = driver_.launch(lane, noting_kernel(*notes, kHoldUs));
+    if (done) done = driver_.synchronise(lane);
     if (!done) break;
     const auto read = cells(*notes);
     if (!read) done = failed(read.error());
     for (const Cell& cell : read.value_or(std::vector<Cell>{}))
       met.insert(static_cast<int>(cell.sm));
   }
-  const auto ended = driver_.destroy_lane(*lane);
+  const auto ended = driver_.destroy_lane(lane);
   if (!done) return failed(done.error());
   if (!ended) return failed(ended.error());
   return met;
@@ -214,12 +210,11 @@ Result<std::set<int>> CudaKernels::sms_of(const hw::UnitMask& mask, std::size_t 
 // are its SMs in ascending order.
 Result<std::map<int, int>> CudaKernels::units_of_sms() {
   if (!unit_of_sm_.empty()) return unit_of_sm_;
-  const auto info = driver_.info();
-  if (!info) return failed(info.error());
-  const hw::Topology& topology = info->topology;
+  const auto info = TRY(driver_.info());
+  const hw::Topology& topology = info.topology;
   const auto units = static_cast<std::size_t>(topology.units());
-  const auto size = static_cast<std::size_t>(info->atom);
-  const auto atoms = static_cast<std::size_t>(hw::in_atoms(topology, info->atom).units());
+  const auto size = static_cast<std::size_t>(info.atom);
+  const auto atoms = static_cast<std::size_t>(hw::in_atoms(topology, info.atom).units());
   std::map<int, int> found;
   hw::UnitMask rest = hw::all_units(topology);
   const auto assign = [&](const std::set<int>& sms, const hw::UnitMask& to) {
@@ -231,24 +226,22 @@ Result<std::map<int, int>> CudaKernels::units_of_sms() {
   };
   const hw::UnitMask all = rest;
   for (std::size_t atom = 0; atom < atoms; ++atom) {
-    const auto mask = hw::units_of(topology, info->atom, hw::UnitMask{}.set(atom));
-    const auto sms = sms_of(mask, size);
-    if (!sms) return failed(sms.error());
-    const bool shared = std::ranges::any_of(*sms, [&](int sm) { return found.contains(sm); });
-    if (sms->size() != size || shared)
+    const auto mask = hw::units_of(topology, info.atom, hw::UnitMask{}.set(atom));
+    const auto sms = TRY(sms_of(mask, size));
+    const bool shared = std::ranges::any_of(sms, [&](int sm) { return found.contains(sm); });
+    if (sms.size() != size || shared)
       return environment_error(
           fmt::format("calibrate(atom {})", atom),
           fmt::format("kernels of an atom of {} SMs ran on {} SMs{}; is a module with dynamic "
                       "parallelism loaded, or MPS on?",
-                      size, sms->size(), shared ? ", some of another atom" : ""));
-    assign(*sms, mask);
+                      size, sms.size(), shared ? ", some of another atom" : ""));
+    assign(sms, mask);
     rest &= ~mask;
   }
   if (rest.any()) {
-    auto sms = sms_of(all, units);
-    if (!sms) return failed(sms.error());
-    std::erase_if(*sms, [&](int sm) { return found.contains(sm); });
-    assign(*sms, rest);
+    auto sms = TRY(sms_of(all, units));
+    std::erase_if(sms, [&](int sm) { return found.contains(sm); });
+    assign(sms, rest);
   }
   unit_of_sm_ = std::move(found);
   return unit_of_sm_;

@@ -207,9 +207,8 @@ Result<std::shared_ptr<const CudaLibrary>> CudaLibrary::open(const std::string& 
                           reason ? reason : "no reason given"));
   }
   const std::shared_ptr<CudaLibrary> library(new CudaLibrary(handle));
-  if (const auto bound = library->bind(file); !bound) return failed(bound.error());
-  if (const auto ready = library->checked(library->api_.init(0), "cuInit(0)"); !ready)
-    return failed(ready.error());
+  TRY(library->bind(file));
+  TRY(library->checked(library->api_.init(0), "cuInit(0)"));
   return std::shared_ptr<const CudaLibrary>(library);
 }
 

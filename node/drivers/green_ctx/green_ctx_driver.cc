@@ -21,10 +21,9 @@ GreenCtxDriver::GreenCtxDriver(std::shared_ptr<const PrimaryContext> gpu, Atoms 
     : gpu_(std::move(gpu)), atoms_(std::move(atoms)), marks_(gpu_), pool_(gpu_) {}
 
 Result<std::unique_ptr<GreenCtxDriver>> GreenCtxDriver::open(const Options& options) {
-  auto split = open_split(options.vendor_library, options.gpu, options.atom);
-  if (!split) return failed(split.error());
+  auto split = TRY(open_split(options.vendor_library, options.gpu, options.atom));
   return std::unique_ptr<GreenCtxDriver>(
-      new GreenCtxDriver(std::move(split->gpu), std::move(split->atoms)));
+      new GreenCtxDriver(std::move(split.gpu), std::move(split.atoms)));
 }
 
 GreenCtxDriver::~GreenCtxDriver() {
@@ -55,8 +54,7 @@ Result<device::LaneDriverInfo> GreenCtxDriver::info() {
 // The atoms of a mask; none of them for the mask of all units.
 Result<hw::UnitMask> GreenCtxDriver::atoms_of(const hw::UnitMask& mask,
                                               const std::string& call) const {
-  if (auto fits = device::check_mask(atoms_.topology, mask, call); !fits)
-    return failed(fits.error());
+  TRY(device::check_mask(atoms_.topology, mask, call));
   if (mask == hw::all_units(atoms_.topology)) return hw::UnitMask{};
   hw::UnitMask atoms, covered;
   for (std::size_t i = 0; i < atoms_.groups.size(); ++i) {
@@ -85,21 +83,18 @@ Result<std::unique_ptr<WorkQueue>> GreenCtxDriver::open_queue(const GreenContext
 
 Result<int> GreenCtxDriver::create_lane(const hw::UnitMask& mask) {
   const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
-  const auto atoms = atoms_of(mask, call);
-  if (!atoms) return failed(atoms.error());
+  const auto atoms = TRY(atoms_of(mask, call));
   const std::lock_guard lock(mutex_);
   if (lanes_.size() >= kMaxLanes)
     return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
   const Current current(*gpu_);
   Lane lane{.mask = mask, .context = nullptr, .queue = nullptr};
-  if (atoms->any()) {
-    auto context = pool_.take(atoms_, *atoms);
+  if (atoms.any()) {
+    auto context = pool_.take(atoms_, atoms);
     if (!context) return within(call, context.error());
     lane.context = *std::move(context);
   }
-  auto queue = open_queue(lane.context.get(), call);
-  if (!queue) return failed(queue.error());
-  lane.queue = *std::move(queue);
+  lane.queue = TRY(open_queue(lane.context.get(), call));
   lanes_.emplace(next_lane_, std::move(lane));
   pool_.trim();
   return next_lane_++;
@@ -107,14 +102,13 @@ Result<int> GreenCtxDriver::create_lane(const hw::UnitMask& mask) {
 
 Result<void> GreenCtxDriver::destroy_lane(int lane) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_lane(lane, "destroy_lane");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_lane(lane, "destroy_lane"));
   const Current current(*gpu_);
-  const auto queued = (*found)->queue->unfinished(marks_);
+  const auto queued = found->queue->unfinished(marks_);
   if (!queued) return within(lane_call("destroy_lane", lane), queued.error());
-  if (*queued > 0 || (*found)->graphs > 0)
+  if (*queued > 0 || found->graphs > 0)
     return refused(ErrorCode::in_use,
-                   fmt::format("{} unfinished, {} graphs", *queued, (*found)->graphs),
+                   fmt::format("{} unfinished, {} graphs", *queued, found->graphs),
                    lane_call("destroy_lane", lane));
   lanes_.erase(lane);
   pool_.trim();
@@ -123,28 +117,25 @@ Result<void> GreenCtxDriver::destroy_lane(int lane) {
 
 Result<device::LaneState> GreenCtxDriver::query(int lane) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_lane(lane, "query");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_lane(lane, "query"));
   const Current current(*gpu_);
-  const auto queued = (*found)->queue->unfinished(marks_);
+  const auto queued = found->queue->unfinished(marks_);
   if (!queued) return within(lane_call("query", lane), queued.error());
-  return device::LaneState{(*found)->mask, *queued};
+  return device::LaneState{found->mask, *queued};
 }
 
 // ---- work ----
 
 Result<void> GreenCtxDriver::launch(int lane, device::Kernel kernel) {
   const std::string call = lane_call("launch", lane);
-  const auto code = gpu_kernel_of(kernel, call);
-  if (!code) return failed(code.error());
-  const GpuKernel& run = **code;
+  const auto code = TRY(gpu_kernel_of(kernel, call));
+  const GpuKernel& run = *code;
   const std::lock_guard lock(mutex_);
   const Current current(*gpu_);
-  const auto found = find_with_room(lane, "launch");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_with_room(lane, "launch"));
   auto mark = marks_.take();
   if (!mark) return within(call, mark.error());
-  WorkQueue& queue = *(*found)->queue;
+  WorkQueue& queue = *found->queue;
   const abi::Return launched = gpu_->api().launch(
       reinterpret_cast<abi::Function>(run.kernel), static_cast<unsigned>(kernel.groups), 1, 1,
       run.threads, 1, 1, run.shared_bytes, queue.stream(), const_cast<void**>(run.arguments.data()),
@@ -160,22 +151,20 @@ Result<void> GreenCtxDriver::launch(int lane, device::Kernel kernel) {
 
 Result<void> GreenCtxDriver::synchronise(int lane) {
   std::unique_lock lock(mutex_);
-  const auto found = find_lane(lane, "synchronise");
-  if (!found) return failed(found.error());
-  return wait_for(*(*found)->queue, std::move(lock), lane_call("synchronise", lane));
+  const auto found = TRY(find_lane(lane, "synchronise"));
+  return wait_for(*found->queue, std::move(lock), lane_call("synchronise", lane));
 }
 
 Result<int> GreenCtxDriver::record_event(int lane) {
   const std::string call = lane_call("record_event", lane);
   const std::lock_guard lock(mutex_);
   const Current current(*gpu_);
-  const auto found = find_with_room(lane, "record_event");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_with_room(lane, "record_event"));
   if (events_.size() >= kMaxEvents)
     return refused(ErrorCode::limit, fmt::format("there are {} events", kMaxEvents), call);
   auto mark = marks_.take();
   if (!mark) return within(call, mark.error());
-  const auto pushed = (*found)->queue->push(*mark);
+  const auto pushed = found->queue->push(*mark);
   if (!pushed) return within(call, pushed.error());
   events_.emplace(next_event_, *std::move(mark));
   return next_event_++;
@@ -185,17 +174,15 @@ Result<bool> GreenCtxDriver::wait_event(int lane, int event) {
   const std::string call = fmt::format("wait_event(lane {}, event {})", lane, event);
   const std::lock_guard lock(mutex_);
   const Current current(*gpu_);
-  const auto found = find_with_room(lane, "wait_event");
-  if (!found) return failed(found.error());
-  const auto awaited = find_event(event, "wait_event");
-  if (!awaited) return failed(awaited.error());
-  const auto finished = (*awaited)->finished();
+  const auto found = TRY(find_with_room(lane, "wait_event"));
+  const auto awaited = TRY(find_event(event, "wait_event"));
+  const auto finished = awaited->finished();
   if (!finished) return within(call, finished.error());
   if (*finished) return false;
   auto mark = marks_.take();
   if (!mark) return within(call, mark.error());
-  WorkQueue& queue = *(*found)->queue;
-  const abi::Return code = gpu_->api().wait_event(queue.stream(), (*awaited)->event, 0);
+  WorkQueue& queue = *found->queue;
+  const abi::Return code = gpu_->api().wait_event(queue.stream(), awaited->event, 0);
   if (code != abi::Return::success) {
     marks_.give(*std::move(mark));
     return failed(gpu_->library().error(code, call));
@@ -207,21 +194,19 @@ Result<bool> GreenCtxDriver::wait_event(int lane, int event) {
 
 Result<bool> GreenCtxDriver::event_finished(int event) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_event(event, "event_finished");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_event(event, "event_finished"));
   const Current current(*gpu_);
-  const auto finished = (*found)->finished();
+  const auto finished = found->finished();
   if (!finished) return within(fmt::format("event_finished(event {})", event), finished.error());
   return *finished;
 }
 
 Result<void> GreenCtxDriver::destroy_event(int event) {
   const std::lock_guard lock(mutex_);
-  auto found = find_event(event, "destroy_event");
-  if (!found) return failed(found.error());
+  auto found = TRY(find_event(event, "destroy_event"));
   const Current current(*gpu_);
   events_.erase(event);
-  marks_.give(*std::move(found));
+  marks_.give(std::move(found));
   return {};
 }
 

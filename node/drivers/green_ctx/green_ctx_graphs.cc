@@ -40,18 +40,16 @@ Result<void> check_order(const std::vector<LaneGraphNode>& nodes, const std::str
 Result<abi::GraphNode> GreenCtxDriver::add_node(abi::Graph graph, const LaneGraphNode& node,
                                                 const std::vector<abi::GraphNode>& after) {
   const std::string call = fmt::format("create_graph(node on lane {})", node.lane);
-  const auto code = gpu_kernel_of(node.kernel, call);
-  if (!code) return failed(code.error());
-  const auto lane = find_lane(node.lane, "create_graph");
-  if (!lane) return failed(lane.error());
+  const auto code = TRY(gpu_kernel_of(node.kernel, call));
+  const auto lane = TRY(find_lane(node.lane, "create_graph"));
   abi::KernelNodeParams wanted = {}, got = {};
   wanted.grid_x = static_cast<unsigned>(node.kernel.groups);
   wanted.grid_y = wanted.grid_z = wanted.block_y = wanted.block_z = 1;
-  wanted.block_x = (*code)->threads;
-  wanted.shared_bytes = (*code)->shared_bytes;
-  wanted.arguments = const_cast<void**>((*code)->arguments.data());
-  wanted.kernel = (*code)->kernel;
-  wanted.context = (*lane)->context ? (*lane)->context->context : gpu_->context();
+  wanted.block_x = code->threads;
+  wanted.shared_bytes = code->shared_bytes;
+  wanted.arguments = const_cast<void**>(code->arguments.data());
+  wanted.kernel = code->kernel;
+  wanted.context = lane->context ? lane->context->context : gpu_->context();
   abi::GraphNode added = nullptr;
   const CudaApi& api = gpu_->api();
   abi::Return done = api.add_kernel_node(&added, graph, after.data(), after.size(), &wanted);
@@ -69,27 +67,24 @@ Result<void> GreenCtxDriver::build(abi::Graph graph, const std::vector<LaneGraph
     std::vector<abi::GraphNode> after;
     for (const int earlier : std::set<int>(node.after.begin(), node.after.end()))
       after.push_back(added[static_cast<std::size_t>(earlier)]);
-    const auto made = add_node(graph, node, after);
-    if (!made) return failed(made.error());
-    added.push_back(*made);
+    const auto made = TRY(add_node(graph, node, after));
+    added.push_back(made);
   }
   return {};
 }
 
 Result<int> GreenCtxDriver::create_graph(const std::vector<LaneGraphNode>& nodes) {
   const std::string call = fmt::format("create_graph({} nodes)", nodes.size());
-  if (const auto ordered = check_order(nodes, call); !ordered) return failed(ordered.error());
+  TRY(check_order(nodes, call));
   const std::lock_guard lock(mutex_);
   if (graphs_.size() >= kMaxGraphs)
     return failed({ErrorCode::limit, fmt::format("there are {} graphs", kMaxGraphs), call});
   const Current current(*gpu_);
   const CudaApi& api = gpu_->api();
-  auto queue = open_queue(nullptr, call);
-  if (!queue) return failed(queue.error());
-  GraphState state{.exec = nullptr, .queue = *std::move(queue), .lanes = {}};
+  auto queue = TRY(open_queue(nullptr, call));
+  GraphState state{.exec = nullptr, .queue = std::move(queue), .lanes = {}};
   abi::Graph graph = nullptr;
-  const auto made = gpu_->library().checked(api.create_graph(&graph, 0), call);
-  if (!made) return failed(made.error());
+  TRY(gpu_->library().checked(api.create_graph(&graph, 0), call));
   auto built = build(graph, nodes);
   if (built) built = gpu_->library().checked(api.instantiate(&state.exec, graph, 0), call);
   api.destroy_graph(graph);
@@ -105,10 +100,9 @@ Result<int> GreenCtxDriver::create_graph(const std::vector<LaneGraphNode>& nodes
 Result<void> GreenCtxDriver::launch_graph(int graph) {
   const std::string call = graph_call("launch_graph", graph);
   const std::lock_guard lock(mutex_);
-  const auto found = find_graph(graph, "launch_graph");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_graph(graph, "launch_graph"));
   const Current current(*gpu_);
-  WorkQueue& queue = *(*found)->queue;
+  WorkQueue& queue = *found->queue;
   if (queue.at_most() >= kMaxQueued) {
     const auto queued = queue.unfinished(marks_);
     if (!queued) return within(call, queued.error());
@@ -117,7 +111,7 @@ Result<void> GreenCtxDriver::launch_graph(int graph) {
   }
   auto mark = marks_.take();
   if (!mark) return within(call, mark.error());
-  const abi::Return code = gpu_->api().launch_graph((*found)->exec, queue.stream());
+  const abi::Return code = gpu_->api().launch_graph(found->exec, queue.stream());
   if (code != abi::Return::success) {
     marks_.give(*std::move(mark));
     return failed(gpu_->library().error(code, call));
@@ -129,23 +123,21 @@ Result<void> GreenCtxDriver::launch_graph(int graph) {
 
 Result<void> GreenCtxDriver::synchronise_graph(int graph) {
   std::unique_lock lock(mutex_);
-  const auto found = find_graph(graph, "synchronise_graph");
-  if (!found) return failed(found.error());
-  return wait_for(*(*found)->queue, std::move(lock), graph_call("synchronise_graph", graph));
+  const auto found = TRY(find_graph(graph, "synchronise_graph"));
+  return wait_for(*found->queue, std::move(lock), graph_call("synchronise_graph", graph));
 }
 
 Result<void> GreenCtxDriver::destroy_graph(int graph) {
   const std::string call = graph_call("destroy_graph", graph);
   const std::lock_guard lock(mutex_);
-  const auto found = find_graph(graph, "destroy_graph");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_graph(graph, "destroy_graph"));
   const Current current(*gpu_);
-  const auto queued = (*found)->queue->unfinished(marks_);
+  const auto queued = found->queue->unfinished(marks_);
   if (!queued) return within(call, queued.error());
   if (*queued > 0)
     return failed({ErrorCode::in_use, fmt::format("{} runs unfinished", *queued), call});
-  gpu_->api().destroy_exec((*found)->exec);
-  for (const int lane : (*found)->lanes) --lanes_.at(lane).graphs;
+  gpu_->api().destroy_exec(found->exec);
+  for (const int lane : found->lanes) --lanes_.at(lane).graphs;
   graphs_.erase(graph);
   return {};
 }

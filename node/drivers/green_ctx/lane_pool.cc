@@ -5,9 +5,8 @@
 namespace partita::drivers::green_ctx {
 
 Result<std::shared_ptr<LanePool>> LanePool::open(const Options& options) {
-  auto split = open_split(options.vendor_library, options.gpu, options.atom);
-  if (!split) return failed(split.error());
-  return std::shared_ptr<LanePool>(new LanePool(std::move(split->gpu), std::move(split->atoms)));
+  auto split = TRY(open_split(options.vendor_library, options.gpu, options.atom));
+  return std::shared_ptr<LanePool>(new LanePool(std::move(split.gpu), std::move(split.atoms)));
 }
 
 int LanePool::free_atoms() const { return static_cast<int>(atoms_.groups.size() - taken_.count()); }
@@ -62,9 +61,8 @@ Result<std::shared_ptr<const PoolLane>> LanePool::share(int first, int units) {
 Result<std::shared_ptr<const PoolLane>> LanePool::lane_on(const hw::UnitMask& atoms,
                                                           const hw::UnitMask& own) {
   const Current current(*gpu_);
-  auto context = pool_.take(atoms_, atoms);
-  if (!context) return failed(context.error());
-  return std::make_shared<const PoolLane>(shared_from_this(), atoms, own, *std::move(context));
+  auto context = TRY(pool_.take(atoms_, atoms));
+  return std::make_shared<const PoolLane>(shared_from_this(), atoms, own, std::move(context));
 }
 
 PoolLane::~PoolLane() {
@@ -83,8 +81,7 @@ Result<abi::Stream> PoolLane::create_stream(int priority) const {
   const abi::Return code = context_ ? api.create_green_stream(&stream, context_->handle,
                                                               abi::kStreamNonBlocking, priority)
                                     : api.create_stream(&stream, abi::kStreamNonBlocking);
-  if (auto made = pool_->gpu_->library().checked(code, "a stream of a lane"); !made)
-    return failed(made.error());
+  TRY(pool_->gpu_->library().checked(code, "a stream of a lane"));
   return stream;
 }
 

@@ -31,18 +31,15 @@ Result<abi::Device> find_device(const CudaLibrary& library, const std::string& g
   const CudaApi& api = library.api();
   const std::string call = fmt::format("open(gpu {})", gpu);
   int count = 0;
-  if (const auto counted = library.checked(api.device_count(&count), call); !counted)
-    return failed(counted.error());
+  TRY(library.checked(api.device_count(&count), call));
   const std::optional<int> ordinal = gpu.empty() ? 0 : parse_number<int>(gpu);
   for (int i = 0; i < count; ++i) {
     abi::Device device = 0;
     abi::Uuid uuid = {};
-    if (const auto found = library.checked(api.device(&device, i), call); !found)
-      return failed(found.error());
+    TRY(library.checked(api.device(&device, i), call));
     if (i == ordinal) return device;
     if (ordinal) continue;
-    if (const auto read = library.checked(api.device_uuid(&uuid, device), call); !read)
-      return failed(read.error());
+    TRY(library.checked(api.device_uuid(&uuid, device), call));
     if (digits_of(uuid) == digits_of(gpu)) return device;
   }
   return failed(
@@ -53,13 +50,11 @@ Result<abi::Device> find_device(const CudaLibrary& library, const std::string& g
 
 Result<std::shared_ptr<const PrimaryContext>> PrimaryContext::open(
     std::shared_ptr<const CudaLibrary> library, const std::string& gpu) {
-  const auto device = find_device(*library, gpu);
-  if (!device) return failed(device.error());
+  const auto device = TRY(find_device(*library, gpu));
   abi::Context context = nullptr;
-  const auto retained = library->checked(library->api().retain_primary(&context, *device),
-                                         fmt::format("open(gpu {})", gpu));
-  if (!retained) return failed(retained.error());
-  const std::shared_ptr<PrimaryContext> opened(new PrimaryContext(std::move(library), *device));
+  TRY(library->checked(library->api().retain_primary(&context, device),
+                       fmt::format("open(gpu {})", gpu)));
+  const std::shared_ptr<PrimaryContext> opened(new PrimaryContext(std::move(library), device));
   opened->context_ = context;
   return std::shared_ptr<const PrimaryContext>(opened);
 }

@@ -24,9 +24,8 @@ Result<std::shared_ptr<Mark>> Marks::take() {
     return mark;
   }
   auto mark = std::make_shared<Mark>(gpu_);
-  const auto made = gpu_->library().checked(
-      gpu_->api().create_event(&mark->event, abi::kEventDisableTiming), "cuEventCreate(event)");
-  if (!made) return failed(made.error());
+  TRY(gpu_->library().checked(gpu_->api().create_event(&mark->event, abi::kEventDisableTiming),
+                              "cuEventCreate(event)"));
   return mark;
 }
 
@@ -49,9 +48,8 @@ Result<bool> WorkQueue::finished(const Mark* mark) const {
 
 Result<std::int64_t> WorkQueue::unfinished(Marks& marks) {
   while (!items_.empty()) {
-    const auto ended = finished(items_.front().get());
-    if (!ended) return failed(ended.error());
-    if (!*ended) break;
+    const auto ended = TRY(finished(items_.front().get()));
+    if (!ended) break;
     if (items_.front()) marks.give(std::move(items_.front()));
     items_.pop_front();
   }

@@ -151,9 +151,7 @@ Result<HipBoard> board_of(const HipFacts& facts) {
                    {}});
   if (!fits) board.note = why_generic(facts, cus, known, board.topology);
   board.layout = layout_of(board.topology, dies && board.topology.clusters() > 1, step);
-  auto bits = bits_of_units(board.layout);
-  if (!bits) return failed(bits.error());
-  board.bits = *std::move(bits);
+  board.bits = TRY(bits_of_units(board.layout));
   return board;
 }
 

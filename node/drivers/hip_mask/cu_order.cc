@@ -57,12 +57,11 @@ Result<std::vector<CuPlace>> places_of_bits(const CuLayout& layout) {
 }
 
 Result<std::vector<int>> bits_of_units(const CuLayout& layout) {
-  const auto places = places_of_bits(layout);
-  if (!places) return failed(places.error());
-  std::vector<int> bits(places->size());
+  const auto places = TRY(places_of_bits(layout));
+  std::vector<int> bits(places.size());
   std::iota(bits.begin(), bits.end(), 0);
   std::ranges::stable_sort(bits, {}, [&](int bit) {
-    const CuPlace& place = (*places)[static_cast<std::size_t>(bit)];
+    const CuPlace& place = places[static_cast<std::size_t>(bit)];
     return layout.xccs > 1 ? place.xcc : place.engine;
   });
   return bits;
@@ -129,11 +128,10 @@ Result<std::map<CuPlace, int>> units_of_sites(const std::set<CuPlace>& sites, in
     site_at[{xcc, site.engine, site.array, active}] = site;
     active += step;
   }
-  const auto places = places_of_bits(layout);
-  if (!places) return failed(places.error());
+  const auto places = TRY(places_of_bits(layout));
   std::map<CuPlace, int> units;
   for (std::size_t unit = 0; unit < bits.size(); ++unit) {
-    const auto found = site_at.find((*places)[static_cast<std::size_t>(bits[unit])]);
+    const auto found = site_at.find(places[static_cast<std::size_t>(bits[unit])]);
     if (found != site_at.end()) units.emplace(found->second, static_cast<int>(unit));
   }
   return units;

@@ -34,13 +34,12 @@ Result<std::unique_ptr<HipKernels>> HipKernels::open(HipMaskDriver& driver) {
                                            driver.device());
       !usable)
     return failed(usable.error());
-  if (auto compiled = kernels->compile(driver.board()); !compiled) return failed(compiled.error());
+  TRY(kernels->compile(driver.board()));
   for (std::uint64_t** word : {&kernels->stamps_, &kernels->kept_}) {
-    const auto memory = kernels->host_memory(sizeof(std::uint64_t));
-    if (!memory) return failed(memory.error());
-    *word = static_cast<std::uint64_t*>(*memory);
+    const auto memory = TRY(kernels->host_memory(sizeof(std::uint64_t)));
+    *word = static_cast<std::uint64_t*>(memory);
   }
-  if (auto located = kernels->locate(driver); !located) return failed(located.error());
+  TRY(kernels->locate(driver));
   return kernels;
 }
 
@@ -56,9 +55,8 @@ HipKernels::~HipKernels() {
 // ---- compiling ----
 
 Result<void> HipKernels::compile(const HipBoard& board) {
-  const auto compiler = library_->compiler();
-  if (!compiler) return failed(compiler.error());
-  const abi::CompilerApi& api = **compiler;
+  const auto compiler = TRY(library_->compiler());
+  const abi::CompilerApi& api = *compiler;
   abi::Program program = nullptr;
   const std::string source = fmt::format("#define GFX_MAJOR {}\n#define GFX_MINOR {}\n{}",
                                          board.major, board.minor, kHipKernelSource);
@@ -145,23 +143,20 @@ HipKernels::Made& HipKernels::make(abi::Function function, unsigned block,
 
 Result<HipKernels::Made*> HipKernels::make_noting(std::int64_t groups, bool closed) {
   if (groups < 1) return failed({ErrorCode::invalid_argument, "no work-group", "noting()"});
-  const auto notes = host_memory(static_cast<std::size_t>(groups) * sizeof(Note));
-  if (!notes) return failed(notes.error());
-  const auto flag = host_memory(sizeof(std::int32_t));
-  if (!flag) return failed(flag.error());
-  Made& made = make(note_, kNoteBlock, {value_of(*notes), value_of(*flag), value_of(stamps_)});
-  made.notes = static_cast<Note*>(*notes);
+  const auto notes = TRY(host_memory(static_cast<std::size_t>(groups) * sizeof(Note)));
+  const auto flag = TRY(host_memory(sizeof(std::int32_t)));
+  Made& made = make(note_, kNoteBlock, {value_of(notes), value_of(flag), value_of(stamps_)});
+  made.notes = static_cast<Note*>(notes);
   made.groups = groups;
-  made.open = static_cast<std::int32_t*>(*flag);
+  made.open = static_cast<std::int32_t*>(flag);
   if (!closed) std::atomic_ref(*made.open).store(1);
   return &made;
 }
 
 Result<device::Kernel> HipKernels::noting(int number, std::int64_t groups, bool closed) {
-  const auto made = make_noting(groups, closed);
-  if (!made) return failed(made.error());
-  noting_[number] = *made;
-  return device::Kernel{groups, device::DeviceKernel{&(*made)->kernel}};
+  const auto made = TRY(make_noting(groups, closed));
+  noting_[number] = made;
+  return device::Kernel{groups, device::DeviceKernel{&made->kernel}};
 }
 
 void HipKernels::open(int number) {
@@ -194,9 +189,8 @@ Result<device::Kernel> HipKernels::computing(std::int64_t groups, std::int64_t r
 
 Result<device::Kernel> HipKernels::reading(std::int64_t groups, std::int64_t bytes) {
   if (!memory_) {
-    const auto free = free_memory();
-    if (!free) return failed(free.error());
-    const std::size_t most = static_cast<std::size_t>(**free) / 4;
+    const auto free = TRY(free_memory());
+    const std::size_t most = static_cast<std::size_t>(*free) / 4;
     memory_bytes_ = std::max(std::min(most, kMostMemory) / kChunk, std::size_t{1}) * kChunk;
     if (auto taken =
             library_->call("hipMalloc", library_->api().device_malloc, &memory_, memory_bytes_);
@@ -214,21 +208,20 @@ Result<device::Kernel> HipKernels::reading(std::int64_t groups, std::int64_t byt
 
 Result<void> HipKernels::locate(HipMaskDriver& driver) {
   const HipBoard& board = driver.board();
-  const auto lane = driver.create_lane(hw::all_units(board.topology));
-  if (!lane) return failed(lane.error());
+  const auto lane = TRY(driver.create_lane(hw::all_units(board.topology)));
   std::set<CuPlace> sites;
   Result<void> done;
   const std::size_t wanted = board.bits.size() / static_cast<std::size_t>(board.layout.step);
   const std::int64_t groups = kLocateGroups * static_cast<std::int64_t>(wanted);
   for (int round = 0; done && round < kLocateRounds && sites.size() < wanted; ++round) {
     const auto made = make_noting(groups, false);
-    if (made) done = driver.launch(*lane, {groups, device::DeviceKernel{&(*made)->kernel}});
-    if (made && done) done = driver.synchronise(*lane);
+    if (made) done = driver.launch(lane, {groups, device::DeviceKernel{&(*made)->kernel}});
+    if (made && done) done = driver.synchronise(lane);
     if (!made) done = failed(made.error());
     for (std::int64_t group = 0; done && group < groups; ++group)
       sites.insert(site((*made)->notes[group]));
   }
-  const auto ended = driver.destroy_lane(*lane);
+  const auto ended = driver.destroy_lane(lane);
   if (!done) return done;
   if (!ended) return ended;
   auto units = units_of_sites(sites, board.layout.step, board.bits);

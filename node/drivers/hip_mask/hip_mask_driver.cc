@@ -36,8 +36,7 @@ Result<HipFacts> facts_of(const HipLibrary& library, const HipMaskOptions& optio
   const abi::HipApi& api = library.api();
   char name[256] = {};
   const int device = options.device;
-  if (auto done = library.call("hipDeviceGetName", api.get_name, name, 255, device); !done)
-    return failed(done.error());
+  TRY(library.call("hipDeviceGetName", api.get_name, name, 255, device));
   facts.name = name;
   if (auto done = library.call("hipDeviceComputeCapability", api.compute_capability, &facts.major,
                                &facts.minor, device);
@@ -112,25 +111,22 @@ Result<std::unique_ptr<HipMaskDriver>> HipMaskDriver::open(const HipMaskOptions&
                      fmt::format("{} is set, which takes CUs from every mask: unset it", name),
                      call);
   }
-  const auto library = HipLibrary::open(options.vendor_library);
-  if (!library) return failed(library.error());
-  const abi::HipApi& api = (*library)->api();
+  const auto library = TRY(HipLibrary::open(options.vendor_library));
+  const abi::HipApi& api = library->api();
   int devices = 0;
   if (const Status status = api.get_device_count(&devices); status != Status::success) {
-    Error error = (*library)->error(status, "hipGetDeviceCount()");
+    Error error = library->error(status, "hipGetDeviceCount()");
     error.code = ErrorCode::environment;
     return failed(std::move(error));
   }
   if (options.device < 0 || options.device >= devices)
     return refused(ErrorCode::environment,
                    fmt::format("HIP sees {} GPUs, numbered from 0", devices), call);
-  if (auto set = (*library)->call("hipSetDevice", api.set_device, options.device); !set)
-    return failed(set.error());
-  const auto facts = facts_of(**library, options);
-  if (!facts) return failed(facts.error());
-  auto board = board_of(*facts);
+  TRY(library->call("hipSetDevice", api.set_device, options.device));
+  const auto facts = TRY(facts_of(*library, options));
+  auto board = board_of(facts);
   if (!board) return refused(board.error().code, board.error().message, call);
-  return std::unique_ptr<HipMaskDriver>(new HipMaskDriver(*library, options, *std::move(board)));
+  return std::unique_ptr<HipMaskDriver>(new HipMaskDriver(library, options, *std::move(board)));
 }
 
 HipMaskDriver::~HipMaskDriver() {
@@ -160,8 +156,7 @@ Result<device::LaneDriverInfo> HipMaskDriver::info() {
 // ---- lanes ----
 
 Result<void> HipMaskDriver::check_units(const hw::UnitMask& mask, const std::string& call) const {
-  if (auto fits = device::check_mask(board_.topology, mask, call); !fits)
-    return failed(fits.error());
+  TRY(device::check_mask(board_.topology, mask, call));
   const auto units = static_cast<std::size_t>(board_.topology.units());
   for (std::size_t unit = 0; board_.layout.step == 2 && unit < units; unit += 2)
     if (mask[unit] != mask[unit + 1])
@@ -176,7 +171,7 @@ Result<void> HipMaskDriver::check_units(const hw::UnitMask& mask, const std::str
 
 Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
   const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
-  if (auto fits = check_units(mask, call); !fits) return failed(fits.error());
+  TRY(check_units(mask, call));
   const std::lock_guard lock(mutex_);
   if (lanes_.size() >= kMaxLanes)
     return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
@@ -191,7 +186,7 @@ Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
 
 Result<abi::Stream> HipMaskDriver::lend_stream(const hw::UnitMask& mask) {
   const std::string call = fmt::format("lend_stream(mask {})", hw::mask_hex(mask));
-  if (auto fits = check_units(mask, call); !fits) return failed(fits.error());
+  TRY(check_units(mask, call));
   const std::lock_guard lock(mutex_);
   if (streams_ >= kMaxLanes && idle_.empty())
     return refused(ErrorCode::limit, fmt::format("there are {} streams", kMaxLanes), call);
@@ -202,7 +197,7 @@ Result<abi::Stream> HipMaskDriver::lend_stream(const hw::UnitMask& mask) {
 
 // An idle stream of this mask, or a new one in place of the longest idle.
 Result<abi::Stream> HipMaskDriver::stream_of(const hw::UnitMask& mask) {
-  if (auto usable = use_device(); !usable) return failed(usable.error());
+  TRY(use_device());
   const auto same = std::ranges::find(idle_, mask, &IdleStream::mask);
   if (same != idle_.end()) {
     const abi::Stream stream = same->stream;
@@ -259,31 +254,28 @@ void HipMaskDriver::release(const Lane& lane) { idle_.push_back({lane.mask, lane
 
 Result<void> HipMaskDriver::destroy_lane(int lane) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_lane(lane, "destroy_lane");
-  if (!found) return failed(found.error());
-  if (auto looked = look(**found); !looked)
+  const auto found = TRY(find_lane(lane, "destroy_lane"));
+  if (auto looked = look(*found); !looked)
     return within(lane_call("destroy_lane", lane), looked.error());
-  if ((*found)->finished < (*found)->given)
-    return refused(ErrorCode::in_use,
-                   fmt::format("{} unfinished", (*found)->given - (*found)->finished),
+  if (found->finished < found->given)
+    return refused(ErrorCode::in_use, fmt::format("{} unfinished", found->given - found->finished),
                    lane_call("destroy_lane", lane));
   lanes_.erase(lane);
-  (*found)->ended = true;
-  if ((*found)->synchronising == 0) release(**found);
+  found->ended = true;
+  if (found->synchronising == 0) release(*found);
   return {};
 }
 
 Result<device::LaneState> HipMaskDriver::query(int lane) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_lane(lane, "query");
-  if (!found) return failed(found.error());
-  if (auto looked = look(**found); !looked) return within(lane_call("query", lane), looked.error());
-  return device::LaneState{(*found)->mask, (*found)->given - (*found)->finished};
+  const auto found = TRY(find_lane(lane, "query"));
+  if (auto looked = look(*found); !looked) return within(lane_call("query", lane), looked.error());
+  return device::LaneState{found->mask, found->given - found->finished};
 }
 
 // Finds out what of the lane is finished.
 Result<void> HipMaskDriver::look(Lane& lane) {
-  if (auto usable = use_device(); !usable) return usable;
+  TRY(use_device());
   if (lane.finished == lane.given) return {};
   const Status status = library_->api().query_stream(lane.stream);
   if (status == Status::success) {
@@ -293,9 +285,8 @@ Result<void> HipMaskDriver::look(Lane& lane) {
   }
   if (status != Status::not_ready) return failed(library_->error(status, "hipStreamQuery()"));
   while (!lane.marks.empty()) {
-    const auto finished = lane.marks.front().event->finished();
-    if (!finished) return failed(finished.error());
-    if (!*finished) break;
+    const auto finished = TRY(lane.marks.front().event->finished());
+    if (!finished) break;
     lane.finished = lane.marks.front().count;
     lane.marks.pop_front();
   }
@@ -304,9 +295,8 @@ Result<void> HipMaskDriver::look(Lane& lane) {
 
 Result<void> HipMaskDriver::synchronise(int lane) {
   std::unique_lock lock(mutex_);
-  const auto found = find_lane(lane, "synchronise");
-  if (!found) return failed(found.error());
-  Lane& synchronised = **found;
+  const auto found = TRY(find_lane(lane, "synchronise"));
+  Lane& synchronised = *found;
   const std::int64_t all = synchronised.given;
   ++synchronised.synchronising;
   lock.unlock();
@@ -338,15 +328,14 @@ Result<void> HipMaskDriver::launch(int lane, device::Kernel kernel) {
                                kMostThreads),
                    lane_call("launch", lane));
   const std::lock_guard lock(mutex_);
-  const auto found = find_with_room(lane, "launch");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_with_room(lane, "launch"));
   std::vector<void*> arguments = hip->arguments;
   const auto launched = library_->call("hipModuleLaunchKernel", library_->api().launch,
                                        hip->function, static_cast<unsigned>(kernel.groups), 1u, 1u,
-                                       hip->block, 1u, 1u, hip->shared_bytes, (*found)->stream,
+                                       hip->block, 1u, 1u, hip->shared_bytes, found->stream,
                                        arguments.data(), static_cast<void**>(nullptr));
   if (!launched) return within(lane_call("launch", lane), launched.error());
-  count_one(**found);
+  count_one(*found);
   return {};
 }
 
@@ -373,15 +362,14 @@ Result<std::shared_ptr<HipMaskDriver::Event>> HipMaskDriver::mark(Lane& lane,
 
 Result<int> HipMaskDriver::record_event(int lane) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_with_room(lane, "record_event");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_with_room(lane, "record_event"));
   const std::string call = lane_call("record_event", lane);
   if (events_.size() >= kMaxEvents)
     return refused(ErrorCode::limit, fmt::format("there are {} events", kMaxEvents), call);
-  ++(*found)->given;  // the record is finished when its event is
-  auto event = mark(**found, call);
+  ++found->given;  // the record is finished when its event is
+  auto event = mark(*found, call);
   if (!event) {
-    --(*found)->given;
+    --found->given;
     return failed(event.error());
   }
   events_.emplace(next_event_, *std::move(event));
@@ -390,35 +378,31 @@ Result<int> HipMaskDriver::record_event(int lane) {
 
 Result<bool> HipMaskDriver::wait_event(int lane, int event) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_with_room(lane, "wait_event");
-  if (!found) return failed(found.error());
-  const auto awaited = find_event(event, "wait_event");
-  if (!awaited) return failed(awaited.error());
+  const auto found = TRY(find_with_room(lane, "wait_event"));
+  const auto awaited = TRY(find_event(event, "wait_event"));
   const std::string call = fmt::format("wait_event(lane {}, event {})", lane, event);
-  const auto finished = (*awaited)->finished();
+  const auto finished = awaited->finished();
   if (!finished) return within(call, finished.error());
   if (*finished) return false;
-  const auto waits = library_->call("hipStreamWaitEvent", library_->api().wait_event,
-                                    (*found)->stream, (*awaited)->handle(), 0u);
+  const auto waits = library_->call("hipStreamWaitEvent", library_->api().wait_event, found->stream,
+                                    awaited->handle(), 0u);
   if (!waits) return within(call, waits.error());
-  count_one(**found);
+  count_one(*found);
   return true;
 }
 
 Result<bool> HipMaskDriver::event_finished(int event) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_event(event, "event_finished");
-  if (!found) return failed(found.error());
+  const auto found = TRY(find_event(event, "event_finished"));
   const auto usable = use_device();
-  auto finished = usable ? (*found)->finished() : failed(usable.error());
+  auto finished = usable ? found->finished() : failed(usable.error());
   if (!finished) return within(fmt::format("event_finished(event {})", event), finished.error());
   return finished;
 }
 
 Result<void> HipMaskDriver::destroy_event(int event) {
   const std::lock_guard lock(mutex_);
-  const auto found = find_event(event, "destroy_event");
-  if (!found) return failed(found.error());
+  TRY(find_event(event, "destroy_event"));
   events_.erase(event);
   return {};
 }
@@ -436,9 +420,8 @@ Result<std::shared_ptr<HipMaskDriver::Lane>> HipMaskDriver::find_lane(int lane,
 // The lane, on the device that is the thread's from now on.
 Result<std::shared_ptr<HipMaskDriver::Lane>> HipMaskDriver::find_with_room(int lane,
                                                                            std::string_view call) {
-  auto found = find_lane(lane, call);
-  if (!found) return found;
-  Lane& wanted = **found;
+  auto found = TRY(find_lane(lane, call));
+  Lane& wanted = *found;
   auto usable = wanted.given - wanted.finished < kMaxQueued ? use_device() : look(wanted);
   if (!usable) return within(lane_call(call, lane), usable.error());
   if (wanted.given - wanted.finished >= kMaxQueued)

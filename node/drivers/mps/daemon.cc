@@ -98,7 +98,7 @@ Result<int> Daemon::wait(Pid pid, std::int64_t until_ns) {
 Result<std::string> Daemon::run(const std::vector<std::string>& arguments,
                                 const std::string& input) {
   const std::string answer_file = place_.log_directory + "/answer";
-  if (auto removed = doors_.files.remove(answer_file); !removed) return failed(removed.error());
+  TRY(doors_.files.remove(answer_file));
   ProcessSpec spec{.argv = {options_.program},
                    .environment = environment(),
                    .log_file = answer_file,
@@ -107,16 +107,14 @@ Result<std::string> Daemon::run(const std::vector<std::string>& arguments,
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
   const Result<Pid> pid = doors_.processes.start(spec);
   if (!pid) return failed({ErrorCode::no_driver, pid.error().message, pid.error().context});
-  const Result<int> status = wait(*pid, doors_.clock.now_ns() + options_.timeout_ns);
-  if (!status) return failed(status.error());
-  const Result<std::string> answer = doors_.files.read(answer_file);
-  if (!answer) return failed(answer.error());
-  if (answer->find(kNotRunning) != std::string::npos)
+  const int status = TRY(wait(*pid, doors_.clock.now_ns() + options_.timeout_ns));
+  const std::string answer = TRY(doors_.files.read(answer_file));
+  if (answer.find(kNotRunning) != std::string::npos)
     return failed({ErrorCode::not_found, "no MPS control daemon runs there", place_.device});
-  if (*status != 0)
+  if (status != 0)
     return environment_error(options_.program,
-                             fmt::format("ended with status {}: {}", *status, last_line(*answer)));
-  return *answer;
+                             fmt::format("ended with status {}: {}", status, last_line(answer)));
+  return answer;
 }
 
 Result<std::string> Daemon::ask(const std::string& command) {
@@ -155,7 +153,7 @@ Result<void> Daemon::kill_daemon() {
   if (pid == 0 || !is_daemon(pid)) return {};
   const std::string identity = doors_.processes.identity(pid);
   if (!doors_.processes.adopt(pid, identity)) return {};  // it ended meanwhile
-  if (auto stopped = doors_.processes.stop(pid, StopSignal::kill); !stopped) return stopped;
+  TRY(doors_.processes.stop(pid, StopSignal::kill));
   const Result<int> ended = wait(pid, doors_.clock.now_ns() + options_.timeout_ns);
   return ended ? Result<void>{} : failed(ended.error());
 }
@@ -174,14 +172,14 @@ bool Daemon::shares() {
 
 Result<void> Daemon::start() {
   for (const std::string& directory : {place_.pipe_directory, place_.log_directory})
-    if (auto made = doors_.files.make_directories(directory); !made) return made;
+    TRY(doors_.files.make_directories(directory));
   const Result<Health> running = health();
   if (!running && running.error().code == ErrorCode::no_driver) return failed(running.error());
   if (running && shares()) return {};
   if (running) {
     if (auto ended = quit(); !ended) return ended;
   } else {
-    if (auto killed = kill_daemon(); !killed) return killed;
+    TRY(kill_daemon());
     clean();
   }
   return launch();
@@ -220,23 +218,19 @@ Result<void> Daemon::quit() {
   while (answer && !identity.empty() && doors_.processes.identity(pid) == identity &&
          doors_.clock.now_ns() < until)
     doors_.clock.sleep_ns(kFirstNapNs);
-  if (auto killed = kill_daemon(); !killed) return killed;
+  TRY(kill_daemon());
   clean();
   return {};
 }
 
 Result<Health> Daemon::health() {
-  const Result<std::string> list = ask("get_server_list");
-  if (!list) return failed(list.error());
-  const Result<std::vector<Pid>> pids = parse_pids(*list);
-  if (!pids) return failed(pids.error());
+  const std::string list = TRY(ask("get_server_list"));
+  const std::vector<Pid> pids = TRY(parse_pids(list));
   Health health{.daemon = daemon_pid(), .servers = {}};
-  for (const Pid pid : *pids) {
-    const Result<std::string> clients = ask(fmt::format("get_client_list {}", pid));
-    if (!clients) return failed(clients.error());
-    const Result<std::vector<Pid>> client_pids = parse_pids(*clients);
-    if (!client_pids) return failed(client_pids.error());
-    health.servers.push_back({pid, *client_pids});
+  for (const Pid pid : pids) {
+    const std::string clients = TRY(ask(fmt::format("get_client_list {}", pid)));
+    const std::vector<Pid> client_pids = TRY(parse_pids(clients));
+    health.servers.push_back({pid, client_pids});
   }
   return health;
 }

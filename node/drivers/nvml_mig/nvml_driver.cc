@@ -105,12 +105,10 @@ class NvmlDriver final : public device::NodeDriver {
 
 Result<device::DriverInfo> NvmlDriver::info() {
   std::array<char, abi::kVersionSize> version{};
-  const auto ok = library_->call("nvmlSystemGetDriverVersion", api_.driver_version, version.data(),
-                                 abi::kVersionSize);
-  if (!ok) return failed(ok.error());
-  const Result<unsigned> gpus = reader_.count();
-  if (!gpus) return failed(gpus.error());
-  return device::DriverInfo{.name = "nvml", .version = version.data(), .gpus = whole(*gpus)};
+  TRY(library_->call("nvmlSystemGetDriverVersion", api_.driver_version, version.data(),
+                     abi::kVersionSize));
+  const unsigned gpus = TRY(reader_.count());
+  return device::DriverInfo{.name = "nvml", .version = version.data(), .gpus = whole(gpus)};
 }
 
 Result<GpuState> NvmlDriver::try_read(int gpu) {
@@ -130,48 +128,43 @@ Result<GpuState> NvmlDriver::try_read(int gpu) {
 }
 
 Result<std::vector<device::ProfileInfo>> NvmlDriver::try_profiles(int gpu) {
-  const Result<abi::Device> device = reader_.find(gpu);
-  if (!device) return failed(device.error());
-  return reader_.profiles(*device);
+  const abi::Device device = TRY(reader_.find(gpu));
+  return reader_.profiles(device);
 }
 
 Result<ModeChange> NvmlDriver::try_set_mig_mode(int gpu, bool enabled) {
-  const Result<abi::Device> device = reader_.find(gpu);
-  if (!device) return failed(device.error());
+  const abi::Device device = TRY(reader_.find(gpu));
   const std::string call = "nvmlDeviceSetMigMode";
   Return activation = Return::success;
-  auto ok = library_->call(call, api_.set_mig_mode, *device, enabled ? 1u : 0u, &activation);
+  auto ok = library_->call(call, api_.set_mig_mode, device, enabled ? 1u : 0u, &activation);
   if (!ok) return failed(ok.error());
   if (activation == Return::reset_required) return ModeChange::pending_reset;
   if (activation != Return::success) return failed(library_->error(activation, call));
   unsigned current = 0, pending = 0;
-  ok = library_->call("nvmlDeviceGetMigMode", api_.mig_mode, *device, &current, &pending);
+  ok = library_->call("nvmlDeviceGetMigMode", api_.mig_mode, device, &current, &pending);
   if (!ok) return failed(ok.error());
   return (current == 1) == enabled ? ModeChange::done : ModeChange::pending_reset;
 }
 
 Result<abi::Place> NvmlDriver::place_of(abi::Device device, unsigned profile_id, int start) {
-  const auto places = reader_.placements(device, profile_id);
-  if (!places) return failed(places.error());
+  const auto places = TRY(reader_.placements(device, profile_id));
   const auto place = std::ranges::find(
-      *places, start, [](const abi::Place& possible) { return whole(possible.start); });
-  if (place == places->end())
+      places, start, [](const abi::Place& possible) { return whole(possible.start); });
+  if (place == places.end())
     return failed({ErrorCode::invalid_argument, "this profile cannot start there", {}});
   return *place;
 }
 
 Result<int> NvmlDriver::try_create_instance(int gpu, const device::Placement& placement) {
-  const Result<abi::Device> device = reader_.find(gpu);
-  if (!device) return failed(device.error());
-  const auto known = reader_.profile(*device, static_cast<unsigned>(placement.nvml_enum));
+  const abi::Device device = TRY(reader_.find(gpu));
+  const auto known = reader_.profile(device, static_cast<unsigned>(placement.nvml_enum));
   if (!known && absent(known.error()))
     return failed({ErrorCode::invalid_argument, "the board has no such profile", {}});
   if (!known) return failed(known.error());
-  const auto place = place_of(*device, known->figures.id, placement.start);
-  if (!place) return failed(place.error());
+  const auto place = TRY(place_of(device, known->figures.id, placement.start));
   abi::GpuInstance handle = nullptr;
-  auto ok = library_->call("nvmlDeviceCreateGpuInstanceWithPlacement", api_.create_instance,
-                           *device, known->figures.id, &*place, &handle);
+  auto ok = library_->call("nvmlDeviceCreateGpuInstanceWithPlacement", api_.create_instance, device,
+                           known->figures.id, &place, &handle);
   if (!ok) return failed(ok.error());
   abi::GpuInstanceInfo info{};
   ok = library_->call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info);
@@ -180,19 +173,17 @@ Result<int> NvmlDriver::try_create_instance(int gpu, const device::Placement& pl
 }
 
 Result<abi::GpuInstance> NvmlDriver::find_instance(int gpu, int gi_id) {
-  const Result<abi::Device> device = reader_.find(gpu);
-  if (!device) return failed(device.error());
+  const abi::Device device = TRY(reader_.find(gpu));
   abi::GpuInstance handle = nullptr;
-  const auto ok = library_->call("nvmlDeviceGetGpuInstanceById", api_.instance_by_id, *device,
+  const auto ok = library_->call("nvmlDeviceGetGpuInstanceById", api_.instance_by_id, device,
                                  static_cast<unsigned>(gi_id), &handle);
   if (!ok) return failed(no_such(ok.error()));
   return handle;
 }
 
 Result<void> NvmlDriver::try_destroy_instance(int gpu, int gi_id) {
-  const Result<abi::GpuInstance> handle = find_instance(gpu, gi_id);
-  if (!handle) return failed(handle.error());
-  return library_->call("nvmlGpuInstanceDestroy", api_.destroy_instance, *handle);
+  const abi::GpuInstance handle = TRY(find_instance(gpu, gi_id));
+  return library_->call("nvmlGpuInstanceDestroy", api_.destroy_instance, handle);
 }
 
 // The compute instance profile with all slices, of several the one with the most SMs.
@@ -214,67 +205,57 @@ Result<abi::ComputeInstanceProfile> NvmlDriver::widest(abi::GpuInstance handle) 
 }
 
 Result<ComputeInstance> NvmlDriver::try_create_compute(int gpu, int gi_id) {
-  const Result<abi::GpuInstance> handle = find_instance(gpu, gi_id);
-  if (!handle) return failed(handle.error());
-  const auto profile = widest(*handle);
-  if (!profile) return failed(profile.error());
+  const abi::GpuInstance handle = TRY(find_instance(gpu, gi_id));
+  const auto profile = TRY(widest(handle));
   abi::ComputeInstance made = nullptr;
-  auto ok = library_->call("nvmlGpuInstanceCreateComputeInstance", api_.create_compute, *handle,
-                           profile->id, &made);
+  auto ok = library_->call("nvmlGpuInstanceCreateComputeInstance", api_.create_compute, handle,
+                           profile.id, &made);
   if (!ok) return failed(ok.error());
   abi::ComputeInstanceInfo info{};
   ok = library_->call("nvmlComputeInstanceGetInfo", api_.compute_info, made, &info);
   if (!ok) return failed(ok.error());
-  const Result<abi::Device> device = reader_.find(gpu);
-  if (!device) return failed(device.error());
-  const auto devices = reader_.mig_devices(*device, false);
-  if (!devices) return failed(devices.error());
-  const auto seen = devices->find({static_cast<unsigned>(gi_id), info.id});
+  const abi::Device device = TRY(reader_.find(gpu));
+  const auto devices = TRY(reader_.mig_devices(device, false));
+  const auto seen = devices.find({static_cast<unsigned>(gi_id), info.id});
   return ComputeInstance{.ci_id = whole(info.id),
-                         .gpcs = whole(profile->slices),
-                         .uuid = seen == devices->end() ? "" : seen->second.uuid};
+                         .gpcs = whole(profile.slices),
+                         .uuid = seen == devices.end() ? "" : seen->second.uuid};
 }
 
 Result<void> NvmlDriver::try_destroy_compute(int gpu, int gi_id, int ci_id) {
-  const Result<abi::GpuInstance> handle = find_instance(gpu, gi_id);
-  if (!handle) return failed(handle.error());
+  const abi::GpuInstance handle = TRY(find_instance(gpu, gi_id));
   abi::ComputeInstance compute = nullptr;
   const auto ok = library_->call("nvmlGpuInstanceGetComputeInstanceById", api_.compute_by_id,
-                                 *handle, static_cast<unsigned>(ci_id), &compute);
+                                 handle, static_cast<unsigned>(ci_id), &compute);
   if (!ok) return failed(no_such(ok.error()));
   return library_->call("nvmlComputeInstanceDestroy", api_.destroy_compute, compute);
 }
 
 Result<telemetry::GpuSample> NvmlDriver::try_telemetry(int gpu) {
-  const Result<GpuState> state = try_read(gpu);
-  if (!state) return failed(state.error());
-  if (state->lost) return failed({ErrorCode::lost, "the GPU fell off the bus", {}});
-  const Result<abi::Device> device = reader_.find(gpu);
-  if (!device) return failed(device.error());
-  const hw::GpuModel* model = state->model.empty() ? nullptr : catalogue_.find(state->model);
-  const bool slices = model != nullptr && state->mig_capable;
-  return telemetry_.sample(*device, *state, slices ? model->compute_slices : 0);
+  const GpuState state = TRY(try_read(gpu));
+  if (state.lost) return failed({ErrorCode::lost, "the GPU fell off the bus", {}});
+  const abi::Device device = TRY(reader_.find(gpu));
+  const hw::GpuModel* model = state.model.empty() ? nullptr : catalogue_.find(state.model);
+  const bool slices = model != nullptr && state.mig_capable;
+  return telemetry_.sample(device, state, slices ? model->compute_slices : 0);
 }
 
 Result<device::PowerState> NvmlDriver::try_power_settings(int gpu) {
-  const Result<abi::Device> device = reader_.find(gpu);
-  if (!device) return failed(device.error());
-  return telemetry_.settings(*device);
+  const abi::Device device = TRY(reader_.find(gpu));
+  return telemetry_.settings(device);
 }
 
 Result<void> NvmlDriver::try_set_power_settings(int gpu, const device::PowerSettings& settings) {
-  const Result<abi::Device> device = reader_.find(gpu);
-  if (!device) return failed(device.error());
-  return telemetry_.set(*device, settings);
+  const abi::Device device = TRY(reader_.find(gpu));
+  return telemetry_.set(device, settings);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<device::NodeDriver>> open_nvml(const hw::Catalogue& catalogue,
                                                       const std::string& library) {
-  auto loaded = NvmlLibrary::open(library);
-  if (!loaded) return failed(loaded.error());
-  return std::make_unique<NvmlDriver>(catalogue, *std::move(loaded));
+  auto loaded = TRY(NvmlLibrary::open(library));
+  return std::make_unique<NvmlDriver>(catalogue, std::move(loaded));
 }
 
 }  // namespace partita::drivers::nvml_mig

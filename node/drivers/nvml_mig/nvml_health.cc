@@ -194,9 +194,8 @@ std::vector<HealthEvent> NvmlHealth::look() {
 }  // namespace
 
 Result<std::unique_ptr<device::HealthWatch>> watch_nvml(const std::string& library) {
-  auto loaded = NvmlLibrary::open(library);
-  if (!loaded) return failed(loaded.error());
-  return std::make_unique<NvmlHealth>(*std::move(loaded));
+  auto loaded = TRY(NvmlLibrary::open(library));
+  return std::make_unique<NvmlHealth>(std::move(loaded));
 }
 
 }  // namespace partita::drivers::nvml_mig

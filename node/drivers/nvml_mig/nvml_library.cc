@@ -184,10 +184,9 @@ Result<std::unique_ptr<NvmlLibrary>> NvmlLibrary::open(const std::string& file) 
   std::unique_ptr<NvmlLibrary> library(new NvmlLibrary(handle));
   library->bind();
   const NvmlApi& api = library->api_;
-  auto ready = api.init_with_flags
-                   ? library->call("nvmlInitWithFlags", api.init_with_flags, abi::kInitNoGpus)
-                   : library->call("nvmlInit", api.init);
-  if (!ready) return failed(ready.error());
+  TRY(api.init_with_flags
+          ? library->call("nvmlInitWithFlags", api.init_with_flags, abi::kInitNoGpus)
+          : library->call("nvmlInit", api.init));
   library->initialised_ = true;
   return library;
 }

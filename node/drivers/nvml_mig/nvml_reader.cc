@@ -33,9 +33,7 @@ template <std::size_t Size, class Function>
 Result<std::string> text_of(const NvmlLibrary& library, const std::string& call, Function function,
                             abi::Device device) {
   std::array<char, Size> buffer{};
-  const auto ok =
-      library.call(call, function, device, buffer.data(), static_cast<unsigned>(Size - 1));
-  if (!ok) return failed(ok.error());
+  TRY(library.call(call, function, device, buffer.data(), static_cast<unsigned>(Size - 1)));
   return std::string(buffer.data());
 }
 
@@ -67,8 +65,7 @@ bool past_the_last(const Error& error, unsigned i) {
 
 Result<unsigned> NvmlReader::count() const {
   unsigned gpus = 0;
-  const auto ok = library_.call("nvmlDeviceGetCount", api_.gpu_count, &gpus);
-  if (!ok) return failed(ok.error());
+  TRY(library_.call("nvmlDeviceGetCount", api_.gpu_count, &gpus));
   return gpus;
 }
 
@@ -97,12 +94,8 @@ Result<GpuState> NvmlReader::state(abi::Device device, int gpu) {
 }
 
 Result<void> NvmlReader::identify(abi::Device device, GpuState& gpu) const {
-  auto uuid = text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID", api_.uuid, device);
-  if (!uuid) return failed(uuid.error());
-  gpu.uuid = *std::move(uuid);
-  auto name = text_of<abi::kNameSize>(library_, "nvmlDeviceGetName", api_.name, device);
-  if (!name) return failed(name.error());
-  gpu.name = *std::move(name);
+  gpu.uuid = TRY(text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID", api_.uuid, device));
+  gpu.name = TRY(text_of<abi::kNameSize>(library_, "nvmlDeviceGetName", api_.name, device));
   abi::PciInfo pci{};
   auto ok = library_.call("nvmlDeviceGetPciInfo", api_.pci_info, device, &pci);
   if (!ok) return ok;
@@ -123,15 +116,11 @@ Result<void> NvmlReader::fill(abi::Device device, GpuState& gpu) {
   gpu.mig_enabled = current == 1;
   gpu.mig_pending = pending == 1;
   if (gpu.mig_enabled) {
-    const auto devices = mig_devices(device, true);
-    if (!devices) return failed(devices.error());
-    auto read = instances(device, gpu, *devices);
-    if (!read) return failed(read.error());
-    gpu.instances = *std::move(read);
+    const auto devices = TRY(mig_devices(device, true));
+    gpu.instances = TRY(instances(device, gpu, devices));
   }
-  const auto running = processes(device);
-  if (!running) return failed(running.error());
-  for (const abi::ProcessInfo& process : *running) {
+  const auto running = TRY(processes(device));
+  for (const abi::ProcessInfo& process : running) {
     const auto owner =
         std::ranges::find(gpu.instances, as_int(process.gpu_instance_id), &Instance::gi_id);
     add_holder(owner == gpu.instances.end() ? gpu.holders : owner->holders, holder(process.pid));
@@ -155,19 +144,16 @@ Result<NvmlReader::Offers*> NvmlReader::offers(abi::Device device, const std::st
 Result<std::vector<Instance>> NvmlReader::instances(abi::Device device, const GpuState& gpu,
                                                     const MigDevices& devices) {
   const hw::GpuModel* const model = gpu.model.empty() ? nullptr : catalogue_.find(gpu.model);
-  const auto offered = offers(device, gpu.uuid);
-  if (!offered) return failed(offered.error());
+  const auto offered = TRY(offers(device, gpu.uuid));
   std::map<std::pair<int, int>, Instance> found;  // by start and id: enumerators may repeat ids
-  for (const Profile& known : (*offered)->profiles) {
-    const auto listed = handles(device, known.figures.id);
-    if (!listed) return failed(listed.error());
-    for (abi::GpuInstance handle : *listed) {
-      Result<Instance> one = instance(handle, known, **offered, devices);
-      if (!one) return failed(one.error());
-      if (std::string name = model ? device::profile_name(*model, one->profile_id) : "";
+  for (const Profile& known : offered->profiles) {
+    const auto listed = TRY(handles(device, known.figures.id));
+    for (abi::GpuInstance handle : listed) {
+      Instance one = TRY(instance(handle, known, *offered, devices));
+      if (std::string name = model ? device::profile_name(*model, one.profile_id) : "";
           !name.empty())
-        one->profile = std::move(name);
-      found.emplace(std::pair(one->start, one->gi_id), *std::move(one));
+        one.profile = std::move(name);
+      found.emplace(std::pair(one.start, one.gi_id), std::move(one));
     }
   }
   return values(std::move(found));
@@ -177,28 +163,25 @@ Result<std::vector<abi::GpuInstance>> NvmlReader::handles(abi::Device device,
                                                           unsigned profile_id) const {
   std::vector<abi::GpuInstance> listed(kMaxInstances);
   unsigned number = 0;
-  const auto ok = library_.call(fmt::format("nvmlDeviceGetGpuInstances(profile id {})", profile_id),
-                                api_.instances, device, profile_id, listed.data(), &number);
-  if (!ok) return failed(ok.error());
+  TRY(library_.call(fmt::format("nvmlDeviceGetGpuInstances(profile id {})", profile_id),
+                    api_.instances, device, profile_id, listed.data(), &number));
   listed.resize(std::min(number, kMaxInstances));
   return listed;
 }
 
 Result<Instance> NvmlReader::instance(abi::GpuInstance handle, const Profile& known,
                                       Offers& offers, const MigDevices& devices) const {
-  auto inside = computes(handle, known, offers);
-  if (!inside) return failed(inside.error());
+  auto inside = TRY(computes(handle, known, offers));
   // Last, so that an instance that went away meanwhile is told from one without compute instances.
   abi::GpuInstanceInfo info{};
-  const auto ok = library_.call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info);
-  if (!ok) return failed(ok.error());
+  TRY(library_.call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info));
   Instance one{.profile = known.name,
                .profile_id = as_int(info.profile_id),
                .gpcs = as_int(known.figures.slices),
                .start = as_int(info.place.start),
                .size = as_int(info.place.size),
                .gi_id = as_int(info.id),
-               .compute = *std::move(inside),
+               .compute = std::move(inside),
                .holders = {}};
   for (ComputeInstance& compute : one.compute) {
     const auto seen = devices.find({info.id, static_cast<unsigned>(compute.ci_id)});
@@ -234,9 +217,7 @@ Result<std::vector<ComputeInstance>> NvmlReader::computes(abi::GpuInstance handl
                                                           Offers& offers) const {
   std::vector<abi::ComputeInstanceProfile>& known = offers.computes[profile.figures.id];
   if (known.empty()) {
-    auto asked = compute_profiles(handle);
-    if (!asked) return failed(asked.error());
-    known = *std::move(asked);
+    known = TRY(compute_profiles(handle));
   }
   std::map<int, ComputeInstance> found;
   unsigned slices = 0;
@@ -276,14 +257,12 @@ Result<NvmlReader::MigDevices> NvmlReader::mig_devices(abi::Device device,
     if (ok)
       ok = library_.call("nvmlDeviceGetComputeInstanceId" + of, api_.compute_instance_id, mig, &ci);
     if (!ok) return failed(ok.error());
-    auto uuid = text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID" + of, api_.uuid, mig);
-    if (!uuid) return failed(uuid.error());
+    auto uuid = TRY(text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID" + of, api_.uuid, mig));
     MigDevice& one = found[{gi, ci}];
-    one.uuid = *std::move(uuid);
+    one.uuid = std::move(uuid);
     if (!with_processes) continue;
-    const auto running = processes(mig);
-    if (!running) return failed(running.error());
-    for (const abi::ProcessInfo& process : *running) add_holder(one.holders, holder(process.pid));
+    const auto running = TRY(processes(mig));
+    for (const abi::ProcessInfo& process : running) add_holder(one.holders, holder(process.pid));
   }
   return found;
 }
@@ -320,10 +299,8 @@ Result<NvmlReader::Profile> NvmlReader::profile(abi::Device device, unsigned nvm
   if (api_.profile_info_v != nullptr) {
     abi::GpuInstanceProfileV2 v{};
     v.version = abi::version_word<abi::GpuInstanceProfileV2>(2);
-    const auto ok =
-        library_.call(fmt::format("nvmlDeviceGetGpuInstanceProfileInfoV({})", nvml_enum),
-                      api_.profile_info_v, device, nvml_enum, &v);
-    if (!ok) return failed(ok.error());
+    TRY(library_.call(fmt::format("nvmlDeviceGetGpuInstanceProfileInfoV({})", nvml_enum),
+                      api_.profile_info_v, device, nvml_enum, &v));
     known.figures = {v.id,           v.peer_to_peer, v.slices,   v.max_instances, v.multiprocessors,
                      v.copy_engines, v.decoders,     v.encoders, v.jpegs,         v.optical_flows,
                      v.memory_mib};
@@ -350,10 +327,9 @@ Result<std::vector<abi::Place>> NvmlReader::placements(abi::Device device,
   // The count only goes out; no profile has as many places as there is room.
   std::vector<abi::Place> places(kMaxInstances);
   unsigned number = kMaxInstances;
-  const auto ok = library_.call(
+  TRY(library_.call(
       fmt::format("nvmlDeviceGetGpuInstancePossiblePlacements(profile id {})", profile_id),
-      api_.placements, device, profile_id, places.data(), &number);
-  if (!ok) return failed(ok.error());
+      api_.placements, device, profile_id, places.data(), &number));
   places.resize(std::min(number, kMaxInstances));
   std::ranges::sort(places, {}, &abi::Place::start);
   return places;

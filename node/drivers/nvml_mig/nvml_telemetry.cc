@@ -132,10 +132,9 @@ void NvmlTelemetry::read_board(abi::Device device, telemetry::GpuSample& sample)
 }
 
 Result<void> NvmlTelemetry::read_processes(abi::Device device, telemetry::GpuSample& sample) const {
-  const auto running = reader_.processes(device);
-  if (!running) return failed(running.error());
+  const auto running = TRY(reader_.processes(device));
   std::map<std::pair<std::int64_t, int>, Mib> memory;  // by pid and instance
-  for (const abi::ProcessInfo& process : *running) {
+  for (const abi::ProcessInfo& process : running) {
     const bool inside = process.gpu_instance_id != abi::kNoInstance;
     Mib& sum = memory[{process.pid, inside ? static_cast<int>(process.gpu_instance_id) : -1}];
     if (process.used_memory != abi::kNotAvailable)
@@ -213,7 +212,7 @@ Result<telemetry::GpuSample> NvmlTelemetry::sample(abi::Device device,
   }
   std::ranges::sort(sample.instances, {}, &telemetry::InstanceSample::gi_id);
   read_board(device, sample);
-  if (const auto ok = read_processes(device, sample); !ok) return failed(ok.error());
+  TRY(read_processes(device, sample));
   if (!monitors(device)) return sample;
   sample.activity = activity(device, state.index, -1, state.uuid);
   for (telemetry::InstanceSample& instance : sample.instances)
@@ -277,8 +276,7 @@ Result<void> NvmlTelemetry::set_clocks(abi::Device device,
 }
 
 Result<void> NvmlTelemetry::set(abi::Device device, const device::PowerSettings& settings) const {
-  const auto board = this->settings(device);
-  if (!board) return failed(board.error());
+  const auto board = TRY(this->settings(device));
   if (settings.clocks) {
     const auto [low, high] = *settings.clocks;
     if (!(low > Mhz{} && low <= high && high <= telemetry::kMostClock))
@@ -286,7 +284,7 @@ Result<void> NvmlTelemetry::set(abi::Device device, const device::PowerSettings&
                      fmt::format("clocks from {:g} to {:g} MHz", low.value, high.value),
                      {}});
   }
-  if (const auto ok = set_limit(device, *board, settings); !ok) return ok;
+  TRY(set_limit(device, board, settings));
   return set_clocks(device, settings);
 }
 

@@ -110,26 +110,24 @@ class FileMachine final : public SharedMachine {
   }
 
   Result<void> glance(const std::function<void(const Machine&)>& use) override {
-    const auto stored = load();
-    if (!stored) return failed(stored.error());
-    use((*stored)->machine);
+    const auto stored = TRY(load());
+    use(stored->machine);
     return {};
   }
 
   Result<void> look(const std::function<void(const Machine&)>& use) override {
     const std::int64_t now = now_ns();
-    const auto stored = load();
-    if (!stored) return failed(stored.error());
+    const auto stored = TRY(load());
     std::shared_ptr<const Seen> seen;
     {
       const std::lock_guard guard(mutex_);
       seen = seen_;
     }
-    if (seen && seen->of == *stored && now >= seen->at_ns && now - seen->at_ns < kSeenNs) {
+    if (seen && seen->of == stored && now >= seen->at_ns && now - seen->at_ns < kSeenNs) {
       use(seen->machine);
       return {};
     }
-    Seen fresh{nullptr, (*stored)->machine, now};
+    Seen fresh{nullptr, stored->machine, now};
     const auto used = use_locked([&](const Machine& machine) {
       use(machine);
       fresh.machine = machine;
@@ -157,11 +155,9 @@ class FileMachine final : public SharedMachine {
 
   // What the state was before.
   Result<std::shared_ptr<const Read>> use_locked(const std::function<void(Machine&)>& use) {
-    const auto lock = wait_for_lock(path_ + ".lock");
-    if (!lock) return failed(lock.error());
-    auto stored = load();
-    if (!stored) return stored;
-    const Read& before = **stored;
+    const auto lock = TRY(wait_for_lock(path_ + ".lock"));
+    auto stored = TRY(load());
+    const Read& before = *stored;
     Machine machine = before.machine;
     machine.observe(user_processes());
     machine.settle(now_ns());
@@ -169,7 +165,7 @@ class FileMachine final : public SharedMachine {
     machine.settle(now_ns());
     machine.observe({});
     if (machine == before.machine && before.file) return stored;
-    if (auto done = store(machine.text()); !done) return failed(done.error());
+    TRY(store(machine.text()));
     return stored;
   }
 
@@ -181,10 +177,9 @@ class FileMachine final : public SharedMachine {
       const std::lock_guard guard(mutex_);
       if (read_ && there && read_->file && read_->file->is(now)) return read_;
     }
-    auto opened = open_state(path_);
-    if (!opened) return failed(opened.error());
-    if (!opened->file) return keep({nullptr, make_machine(description_, path_)});
-    auto machine = Machine::from_text(path_, opened->text, catalogue_);
+    auto opened = TRY(open_state(path_));
+    if (!opened.file) return keep({nullptr, make_machine(description_, path_)});
+    auto machine = Machine::from_text(path_, opened.text, catalogue_);
     if (!machine) {
       Error unread = machine.error();
       unread.message += "; remove the file to start over";
@@ -193,7 +188,7 @@ class FileMachine final : public SharedMachine {
     if (!same_gpus(*machine))
       return bad_input(path_,
                        "is the state of other GPUs than those described; remove it to start over");
-    return keep({std::move(opened->file), *std::move(machine)});
+    return keep({std::move(opened.file), *std::move(machine)});
   }
   std::shared_ptr<const Read> keep(Read read) {
     auto kept = std::make_shared<const Read>(std::move(read));
@@ -237,28 +232,25 @@ Result<std::unique_ptr<SharedMachine>> open_machine(const std::string& path, Clo
                                                     const hw::Catalogue& catalogue) {
   if (path.empty()) {
     // A catalogue of one's own may lack the default GPU.
-    const auto model = catalogue.get("A100-80GB");
-    if (!model) return failed(model.error());
-    return own_machine(Machine({{*model, 1, true}}, "default"), clock, 1);
+    const auto model = TRY(catalogue.get("A100-80GB"));
+    return own_machine(Machine({{model, 1, true}}, "default"), clock, 1);
   }
-  const auto text = RealFiles().read(path);
-  if (!text) return failed(text.error());
-  return described_machine(path, *text, clock, catalogue);
+  const auto text = TRY(RealFiles().read(path));
+  return described_machine(path, text, clock, catalogue);
 }
 
 Result<std::unique_ptr<SharedMachine>> described_machine(const std::string& path,
                                                          std::string_view text, Clock& clock,
                                                          const hw::Catalogue& catalogue) {
-  auto description = parse_machine(path, text, catalogue);
-  if (!description) return failed(description.error());
-  if (description->state.empty())
-    return own_machine(make_machine(*description, path), clock, description->speed,
-                       description->faults, description->power_rights);
-  const auto beside = std::filesystem::absolute(path).parent_path() / description->state;
-  description->state = beside.lexically_normal().string();
-  auto machine = std::make_unique<FileMachine>(*std::move(description), clock, catalogue);
+  auto description = TRY(parse_machine(path, text, catalogue));
+  if (description.state.empty())
+    return own_machine(make_machine(description, path), clock, description.speed,
+                       description.faults, description.power_rights);
+  const auto beside = std::filesystem::absolute(path).parent_path() / description.state;
+  description.state = beside.lexically_normal().string();
+  auto machine = std::make_unique<FileMachine>(std::move(description), clock, catalogue);
   // What is wrong with the state shows here, not at the first call.
-  if (const auto ok = machine->with([](Machine&) {}); !ok) return failed(ok.error());
+  TRY(machine->with([](Machine&) {}));
   return machine;
 }
 

@@ -196,9 +196,8 @@ Result<SimGpu*> Machine::mig_gpu(int gpu) {
 }
 
 Result<void> Machine::set_mig_mode(int gpu, bool enabled) {
-  const auto found = usable(gpu);
-  if (!found) return failed(found.error());
-  SimGpu& it = **found;
+  const auto found = TRY(usable(gpu));
+  SimGpu& it = *found;
   if (it.model->profiles.empty())
     return refused(ErrorCode::not_supported, "this GPU model has no MIG");
   if (enabled != it.mig && !(it.instances.empty() && it.processes.empty()))
@@ -210,9 +209,8 @@ Result<void> Machine::set_mig_mode(int gpu, bool enabled) {
 }
 
 Result<Timed<int>> Machine::create_instance(int gpu, int profile, std::optional<int> start) {
-  const auto found = mig_gpu(gpu);
-  if (!found) return failed(found.error());
-  SimGpu& it = **found;
+  const auto found = TRY(mig_gpu(gpu));
+  SimGpu& it = *found;
   if (!is_profile(it, profile))
     return refused(ErrorCode::invalid_argument, "the GPU has no such profile");
   const hw::MigProfile& shape = profile_of(it, profile);
@@ -233,9 +231,8 @@ Result<Timed<int>> Machine::create_instance(int gpu, int profile, std::optional<
 }
 
 Result<Timed<bool>> Machine::destroy_instance(int gpu, int gi_id) {
-  const auto found = mig_gpu(gpu);
-  if (!found) return failed(found.error());
-  SimGpu& it = **found;
+  const auto found = TRY(mig_gpu(gpu));
+  SimGpu& it = *found;
   const auto at = std::ranges::find(it.instances, gi_id, &SimInstance::gi_id);
   if (at == it.instances.end()) return refused(ErrorCode::not_found, "no such GPU instance");
   if (!at->compute.empty())
@@ -248,9 +245,8 @@ Result<Timed<bool>> Machine::destroy_instance(int gpu, int gi_id) {
 }
 
 Result<Timed<int>> Machine::create_compute(int gpu, int gi_id, int gpcs, std::optional<int> start) {
-  const auto found = mig_gpu(gpu);
-  if (!found) return failed(found.error());
-  SimGpu& it = **found;
+  const auto found = TRY(mig_gpu(gpu));
+  SimGpu& it = *found;
   const auto at = std::ranges::find(it.instances, gi_id, &SimInstance::gi_id);
   if (at == it.instances.end()) return refused(ErrorCode::not_found, "no such GPU instance");
   const int all = profile_of(it, at->profile).gpcs;
@@ -279,9 +275,8 @@ Result<Timed<int>> Machine::create_compute(int gpu, int gi_id, int gpcs, std::op
 }
 
 Result<Timed<bool>> Machine::destroy_compute(int gpu, int gi_id, int ci_id) {
-  const auto found = mig_gpu(gpu);
-  if (!found) return failed(found.error());
-  SimGpu& it = **found;
+  const auto found = TRY(mig_gpu(gpu));
+  SimGpu& it = *found;
   const auto instance = std::ranges::find(it.instances, gi_id, &SimInstance::gi_id);
   if (instance == it.instances.end()) return refused(ErrorCode::not_found, "no such GPU instance");
   const auto at = std::ranges::find(instance->compute, ci_id, &SimComputeInstance::ci_id);
@@ -306,12 +301,11 @@ int Machine::remaining(int gpu, int profile) const {
 }
 
 Result<void> Machine::attach(int gpu, const SimProcess& process) {
-  const auto found = usable(gpu);
-  if (!found) return failed(found.error());
+  const auto found = TRY(usable(gpu));
   if (process.pid < 1 || process.pid > std::numeric_limits<std::int32_t>::max())
     return refused(ErrorCode::invalid_argument, "a pid is 1 to 2^31-1");
   if (process.gi_id != -1 || process.ci_id != -1) {
-    const SimInstance* instance = (*found)->find(process.gi_id);
+    const SimInstance* instance = found->find(process.gi_id);
     if (!instance || std::ranges::find(instance->compute, process.ci_id,
                                        &SimComputeInstance::ci_id) == instance->compute.end())
       return refused(ErrorCode::not_found, "no such compute instance");
@@ -319,7 +313,7 @@ Result<void> Machine::attach(int gpu, const SimProcess& process) {
   SimProcess safe = process;
   safe.name = utf8(printable(process.name.substr(0, kMaxNameBytes / 3)));
   safe.observed = false;
-  add((*found)->processes, safe);
+  add(found->processes, safe);
   return {};
 }
 
@@ -349,9 +343,8 @@ void Machine::observe(const std::vector<ObservedProcess>& found) {
 }
 
 Result<void> Machine::reset(int gpu) {
-  const auto found = usable(gpu);
-  if (!found) return failed(found.error());
-  SimGpu& it = **found;
+  const auto found = TRY(usable(gpu));
+  SimGpu& it = *found;
   if (!it.processes.empty())
     return refused(ErrorCode::in_use, fmt::format("{} processes are there", it.processes.size()));
   it.mig = it.mig_pending;

@@ -177,9 +177,8 @@ class DescriptionReader {
 
 Result<MachineDescription> parse_machine(const std::string& file, std::string_view text,
                                          const hw::Catalogue& catalogue) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const auto document = TRY(parse_document(file, text));
+  Fields fields(document);
   MachineDescription description = DescriptionReader(fields, catalogue).read();
   if (fields.error()) return failed(*fields.error());
   return description;

@@ -68,9 +68,8 @@ std::optional<SimPower> Machine::power_glance(int gpu, std::int64_t now_ns) cons
 }
 
 Result<SimPower> Machine::power_at(int gpu, std::int64_t now_ns) {
-  const auto found = usable(gpu);
-  if (!found) return failed(found.error());
-  SimGpu& it = **found;
+  const auto found = TRY(usable(gpu));
+  SimGpu& it = *found;
   if (it.power.at_ns < 0) {
     it.power = evolved(it.power, figures_of(*it.model), now_ns);
     it.power.loads = loads_of(it);
@@ -81,15 +80,14 @@ Result<SimPower> Machine::power_at(int gpu, std::int64_t now_ns) {
 
 Result<void> Machine::set_power(int gpu, const device::PowerSettings& settings,
                                 std::int64_t now_ns) {
-  const auto now = power_at(gpu, now_ns);
-  if (!now) return failed(now.error());
+  const auto now = TRY(power_at(gpu, now_ns));
   SimGpu& it = gpus_[static_cast<std::size_t>(gpu)];
   const Figures& board = figures_of(*it.model);
   if (board.limit_w == 0)
     return failed({ErrorCode::not_supported, "power and clocks of this GPU are not known", {}});
   if (std::string fault = settings_fault(settings, board); !fault.empty())
     return failed({ErrorCode::invalid_argument, std::move(fault), {}});
-  it.power = *now;
+  it.power = now;
   it.power.settings = settings;
   if (settings.limit == Watts{1.0 * board.limit_w}) it.power.settings.limit.reset();
   return {};

@@ -265,14 +265,13 @@ std::string Machine::text() const {
 
 Result<Machine> Machine::from_text(const std::string& file, std::string_view text,
                                    const hw::Catalogue& catalogue) {
-  auto stored = read_form<StoredMachine>(file, text, MachineText{catalogue});
-  if (!stored) return failed(stored.error());
+  auto stored = TRY(read_form<StoredMachine>(file, text, MachineText{catalogue}));
   Machine machine;
-  machine.seed_ = stored->seed;
-  machine.created_ = stored->created;
-  machine.all_calls_ = stored->all_calls;
-  for (const StoredCall& call : stored->calls) machine.calls_[call.method] = call.count;
-  machine.gpus_ = std::move(stored->gpus);
+  machine.seed_ = stored.seed;
+  machine.created_ = stored.created;
+  machine.all_calls_ = stored.all_calls;
+  for (const StoredCall& call : stored.calls) machine.calls_[call.method] = call.count;
+  machine.gpus_ = std::move(stored.gpus);
   return machine;
 }
 

@@ -91,8 +91,7 @@ Result<void> SharedMachine::spend(std::int64_t duration_ns) {
   const auto scaled =
       static_cast<std::int64_t>(std::llround(static_cast<double>(duration_ns) * speed_));
   if (scaled <= 0) return {};
-  const auto held = busy();
-  if (!held) return failed(held.error());
+  const auto held = TRY(busy());
   clock_.sleep_ns(scaled);
   return {};
 }
@@ -102,8 +101,7 @@ Result<void> SharedMachine::set_power(int gpu, const device::PowerSettings& sett
                    (power_rights_ == PowerRights::root && ::geteuid() == 0);
   if (!may) return failed({ErrorCode::denied, "power limits and clocks are set by root", {}});
   return change("set_power_settings", [&](Machine& machine) -> Result<std::int64_t> {
-    const auto set = machine.set_power(gpu, settings, now_ns());
-    if (!set) return failed(set.error());
+    TRY(machine.set_power(gpu, settings, now_ns()));
     return 0;
   });
 }

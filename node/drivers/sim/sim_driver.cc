@@ -141,13 +141,12 @@ Result<std::vector<ProfileInfo>> SimDriver::profiles(int gpu) {
 Result<device::ModeChange> SimDriver::set_mig_mode(int gpu, bool enabled) {
   device::ModeChange change = device::ModeChange::done;
   const auto effect = [&](Machine& machine) -> Result<std::int64_t> {
-    if (const auto ok = machine.set_mig_mode(gpu, enabled); !ok) return failed(ok.error());
+    TRY(machine.set_mig_mode(gpu, enabled));
     const SimGpu& now = *machine.find(gpu);
     if (now.mig != now.mig_pending) change = device::ModeChange::pending_reset;
     return 0;
   };
-  const auto done = changed(machine_, {Method::set_mig_mode, {gpu, enabled}}, effect);
-  if (!done) return failed(done.error());
+  TRY(changed(machine_, {Method::set_mig_mode, {gpu, enabled}}, effect));
   return change;
 }
 
@@ -160,22 +159,19 @@ Result<int> SimDriver::create_instance(int gpu, const device::Placement& placeme
       const auto at = std::ranges::find(all, placement.nvml_enum, &hw::MigProfile::nvml_enum);
       if (at != all.end()) profile = static_cast<int>(at - all.begin());
     }
-    const auto made = machine.create_instance(gpu, profile, placement.start);
-    if (!made) return failed(made.error());
-    gi_id = made->value;
-    return made->duration_ns;
+    const auto made = TRY(machine.create_instance(gpu, profile, placement.start));
+    gi_id = made.value;
+    return made.duration_ns;
   };
-  const auto done = changed(
-      machine_, {Method::create_instance, {gpu, placement.nvml_enum, placement.start}}, effect);
-  if (!done) return failed(done.error());
+  TRY(changed(machine_, {Method::create_instance, {gpu, placement.nvml_enum, placement.start}},
+              effect));
   return gi_id;
 }
 
 Result<void> SimDriver::destroy_instance(int gpu, int gi_id) {
   const auto effect = [&](Machine& machine) -> Result<std::int64_t> {
-    const auto gone = machine.destroy_instance(gpu, gi_id);
-    if (!gone) return failed(gone.error());
-    return gone->duration_ns;
+    const auto gone = TRY(machine.destroy_instance(gpu, gi_id));
+    return gone.duration_ns;
   };
   return changed(machine_, {Method::destroy_instance, {gpu, gi_id}}, effect);
 }
@@ -186,23 +182,20 @@ Result<ComputeInstance> SimDriver::create_compute(int gpu, int gi_id) {
     const SimGpu* found = machine.find(gpu);
     const SimInstance* instance = found ? found->find(gi_id) : nullptr;
     const int gpcs = instance ? profile_of(*found, *instance).gpcs : 1;
-    const auto made = machine.create_compute(gpu, gi_id, gpcs, 0);
-    if (!made) return failed(made.error());
+    const auto made = TRY(machine.create_compute(gpu, gi_id, gpcs, 0));
     const SimComputeInstance& now =
-        *std::ranges::find(found->find(gi_id)->compute, made->value, &SimComputeInstance::ci_id);
+        *std::ranges::find(found->find(gi_id)->compute, made.value, &SimComputeInstance::ci_id);
     compute = {now.ci_id, now.gpcs, now.uuid};
-    return made->duration_ns;
+    return made.duration_ns;
   };
-  const auto done = changed(machine_, {Method::create_compute, {gpu, gi_id}}, effect);
-  if (!done) return failed(done.error());
+  TRY(changed(machine_, {Method::create_compute, {gpu, gi_id}}, effect));
   return compute;
 }
 
 Result<void> SimDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
   const auto effect = [&](Machine& machine) -> Result<std::int64_t> {
-    const auto gone = machine.destroy_compute(gpu, gi_id, ci_id);
-    if (!gone) return failed(gone.error());
-    return gone->duration_ns;
+    const auto gone = TRY(machine.destroy_compute(gpu, gi_id, ci_id));
+    return gone.duration_ns;
   };
   return changed(machine_, {Method::destroy_compute, {gpu, gi_id, ci_id}}, effect);
 }

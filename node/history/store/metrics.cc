@@ -100,7 +100,7 @@ Result<void> Store::measure(const std::vector<Measured>& values) {
   }
   const SqlFile& file = database_->file;
   Transaction transaction(file);
-  if (auto begun = transaction.begin(); !begun) return begun;
+  TRY(transaction.begin());
   Sql find(file, "SELECT id FROM series WHERE metric = ?1 AND subject = ?2");
   Sql add(file, "INSERT INTO series(metric, subject) VALUES(?1, ?2)");
   Sql insert(file,
@@ -111,17 +111,16 @@ Result<void> Store::measure(const std::vector<Measured>& values) {
              "  total = total + excluded.total");
   for (const Measured& value : values) {
     std::int64_t series = find.with(value.metric, value.subject).row() ? find.whole(0) : 0;
-    if (auto done = find.done(); !done) return done;
+    TRY(find.done());
     if (series == 0) {
-      const auto count = file.ask("SELECT count(*) FROM series");
-      if (!count) return failed(count.error());
-      if (*count >= kMaxSeries)
+      const auto count = TRY(file.ask("SELECT count(*) FROM series"));
+      if (count >= kMaxSeries)
         return failed({ErrorCode::limit,
                        fmt::format("holds {} series, which is the limit; '{}' of '{}' would be one "
                                    "more",
-                                   *count, value.metric, value.subject),
+                                   count, value.metric, value.subject),
                        file.path()});
-      if (auto done = add.with(value.metric, value.subject).done(); !done) return done;
+      TRY(add.with(value.metric, value.subject).done());
       series = file.last_row();
     }
     if (auto done = insert.with(series, value.time_ms, value.value).done(); !done) return done;
@@ -134,13 +133,12 @@ Result<std::vector<Bucket>> Store::series(const SeriesQuery& query) const {
     return bad_input(
         "", fmt::format("one query gives 1 to {} buckets, not {}", 10 * kMaxRows, query.most));
   Transaction transaction(database_->file);
-  if (auto begun = transaction.begin(false); !begun) return failed(begun.error());
-  const auto rows = rows_of(database_->file, query);
-  if (!rows) return failed(rows.error());
+  TRY(transaction.begin(false));
+  const auto rows = TRY(rows_of(database_->file, query));
   const auto most = static_cast<std::size_t>(query.most);
-  std::vector<Summed> result = merged(*rows, 0);
+  std::vector<Summed> result = merged(rows, 0);
   for (std::size_t step = 0; result.size() > most && step < kSteps.size(); ++step)
-    result = merged(*rows, kSteps[step]);
+    result = merged(rows, kSteps[step]);
   while (result.size() > most) {  // of thousands of years
     merge(result[result.size() - 2], result.back());
     result.pop_back();
@@ -158,7 +156,7 @@ Result<std::vector<Bucket>> Store::series(const SeriesQuery& query) const {
 Result<std::vector<Measured>> Store::latest() const {
   const SqlFile& file = database_->file;
   Transaction transaction(file);
-  if (auto begun = transaction.begin(false); !begun) return failed(begun.error());
+  TRY(transaction.begin(false));
   Sql all(file, "SELECT metric, subject, id FROM series ORDER BY metric, subject");
   Sql newest(file,
              "SELECT from_ms, total / count FROM buckets WHERE level = ?1 AND series = ?2 "
@@ -173,7 +171,7 @@ Result<std::vector<Measured>> Store::latest() const {
     }
     if (found) values.push_back(*found);
   }
-  if (auto done = all.done(); !done) return failed(done.error());
+  TRY(all.done());
   return values;
 }
 

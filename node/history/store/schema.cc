@@ -37,43 +37,38 @@ constexpr std::array<const char*, kSchemaVersion> kAdditions{
 // The version of a history; 0 where the file is empty. Within a transaction, so that its three
 // reads are of one moment: another process may be making the tables.
 Result<std::int64_t> version_within(const SqlFile& file) {
-  const auto application = file.ask("PRAGMA application_id");
-  if (!application) return application;
-  const auto version = file.ask("PRAGMA user_version");
-  if (!version) return version;
-  const auto tables = file.ask("SELECT count(*) FROM sqlite_master");
-  if (!tables) return tables;
-  if (*application == 0 && *version == 0 && *tables == 0) return 0;
-  if (*application != kApplication || *version < 1)
+  const auto application = TRY(file.ask("PRAGMA application_id"));
+  const auto version = TRY(file.ask("PRAGMA user_version"));
+  const auto tables = TRY(file.ask("SELECT count(*) FROM sqlite_master"));
+  if (application == 0 && version == 0 && tables == 0) return 0;
+  if (application != kApplication || version < 1)
     return bad_input(file.path(), "is a SQLite file, but no history of Partita's");
-  if (*version > kSchemaVersion)
+  if (version > kSchemaVersion)
     return bad_input(file.path(),
                      fmt::format("is of a later Partita: its schema is {}, this one knows those up "
                                  "to {}. Use the Partita that wrote it, or move it away",
-                                 *version, kSchemaVersion));
+                                 version, kSchemaVersion));
   return version;
 }
 
 Result<std::int64_t> version_of(const SqlFile& file) {
   Transaction transaction(file);
-  if (auto begun = transaction.begin(false); !begun) return failed(begun.error());
-  const auto version = version_within(file);
-  if (!version) return version;
-  if (auto done = transaction.commit(); !done) return failed(done.error());
+  TRY(transaction.begin(false));
+  const auto version = TRY(version_within(file));
+  TRY(transaction.commit());
   return version;
 }
 
 }  // namespace
 
 Result<void> check_schema(const SqlFile& file) {
-  const auto version = version_of(file);
-  if (!version) return failed(version.error());
-  if (*version == kSchemaVersion) return {};
-  if (*version == 0) return environment_error(file.path(), "is empty: nothing has been kept yet");
+  const auto version = TRY(version_of(file));
+  if (version == kSchemaVersion) return {};
+  if (version == 0) return environment_error(file.path(), "is empty: nothing has been kept yet");
   return environment_error(
       file.path(), fmt::format("is of an earlier Partita (schema {}, this one reads {}); whatever "
                                "writes it next, the agent or `partita apply`, brings it up to date",
-                               *version, kSchemaVersion));
+                               version, kSchemaVersion));
 }
 
 Result<void> bring_up_to_date(const SqlFile& file) {
@@ -82,10 +77,10 @@ Result<void> bring_up_to_date(const SqlFile& file) {
   if (*version == 0) {
     if (auto set = file.run("PRAGMA auto_vacuum = INCREMENTAL"); !set) return set;
   }
-  if (auto set = file.run("PRAGMA journal_mode = WAL"); !set) return set;
+  TRY(file.run("PRAGMA journal_mode = WAL"));
   if (*version == kSchemaVersion) return {};
   Transaction transaction(file);
-  if (auto begun = transaction.begin(); !begun) return begun;
+  TRY(transaction.begin());
   version = version_within(file);  // another process may have been here
   if (!version) return failed(version.error());
   for (auto next = static_cast<std::size_t>(*version); next < kAdditions.size(); ++next) {
@@ -93,7 +88,7 @@ Result<void> bring_up_to_date(const SqlFile& file) {
   }
   const std::string marks = fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",
                                         kApplication, kSchemaVersion);
-  if (auto marked = file.run(marks.c_str()); !marked) return marked;
+  TRY(file.run(marks.c_str()));
   return transaction.commit();
 }
 

@@ -131,7 +131,7 @@ Result<void> SqlFile::run(const char* text) const {
 Result<std::int64_t> SqlFile::ask(const char* text) const {
   Sql question(*this, text);
   const std::int64_t answer = question.row() ? question.whole(0) : 0;
-  if (auto done = question.done(); !done) return failed(done.error());
+  TRY(question.done());
   return answer;
 }
 

@@ -19,9 +19,8 @@ constexpr std::int64_t kLeastPageBytes = 512, kLeastPages = 64;
 // FULL: a commit is on the disk when it returns. Events are few and metrics come in batches, so
 // that costs a sync every few seconds.
 Result<void> set_up(const SqlFile& file, const Keep& keep) {
-  const auto page_bytes = file.ask("PRAGMA page_size");
-  if (!page_bytes) return failed(page_bytes.error());
-  const std::int64_t pages = keep.bytes / std::max(*page_bytes, kLeastPageBytes) * 5 / 4;
+  const auto page_bytes = TRY(file.ask("PRAGMA page_size"));
+  const std::int64_t pages = keep.bytes / std::max(page_bytes, kLeastPageBytes) * 5 / 4;
   const std::string settings = fmt::format(
       "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = {}; PRAGMA max_page_count = {}",
       std::int64_t{16} << 20, std::max(pages, kLeastPages));
@@ -29,12 +28,11 @@ Result<void> set_up(const SqlFile& file, const Keep& keep) {
 }
 
 Result<SqlFile> open_once(const std::string& path, Access access, const Keep& keep) {
-  auto file = SqlFile::open(path, access == Access::write);
-  if (!file) return file;
+  auto file = TRY(SqlFile::open(path, access == Access::write));
   // Views and triggers of a file that somebody prepared call nothing.
-  auto ready = file->run("PRAGMA trusted_schema = OFF");
-  if (ready) ready = access == Access::write ? bring_up_to_date(*file) : check_schema(*file);
-  if (ready && access == Access::write) ready = set_up(*file, keep);
+  auto ready = file.run("PRAGMA trusted_schema = OFF");
+  if (ready) ready = access == Access::write ? bring_up_to_date(file) : check_schema(file);
+  if (ready && access == Access::write) ready = set_up(file, keep);
   if (!ready) return failed(ready.error());
   return file;
 }
@@ -52,8 +50,7 @@ Result<void> insert_documents(const SqlFile& file, std::int64_t id, const Event&
   Sql insert(file, "INSERT INTO documents(event, position, name, text) VALUES(?1, ?2, ?3, ?4)");
   std::int64_t position = 0, bytes = 0;
   for (const Event::Attachment& document : event.documents) {
-    if (auto done = insert.with(id, position++, document.name, document.text).done(); !done)
-      return done;
+    TRY(insert.with(id, position++, document.name, document.text).done());
     bytes += static_cast<std::int64_t>(document.text.size());
   }
   if (bytes == 0) return {};
@@ -63,7 +60,7 @@ Result<void> insert_documents(const SqlFile& file, std::int64_t id, const Event&
 
 // Its number.
 Result<std::int64_t> insert_event(const SqlFile& file, const Event& given) {
-  if (auto right = check_event(given); !right) return failed(right.error());
+  TRY(check_event(given));
   const Event event = fitted(given);
   Sql insert(file,
              "INSERT INTO events(time_ms, kind, change, user, cause, subject, outcome, detail) "
@@ -71,9 +68,9 @@ Result<std::int64_t> insert_event(const SqlFile& file, const Event& given) {
   insert.with(event.time_ms, std::string_view(to_string(event.kind)),
               static_cast<std::int64_t>(event.change), event.user, event.cause, event.subject,
               std::string_view(to_string(event.outcome)), event.detail);
-  if (auto done = insert.done(); !done) return failed(done.error());
+  TRY(insert.done());
   const std::int64_t id = file.last_row();
-  if (auto done = insert_documents(file, id, event); !done) return failed(done.error());
+  TRY(insert_documents(file, id, event));
   if (event.change > 0) {
     Sql count(file, "UPDATE counters SET value = max(value, ?1) WHERE name = 'change'");
     if (auto done = count.with(static_cast<std::int64_t>(event.change)).done(); !done)
@@ -123,7 +120,7 @@ Result<void> add_documents(const SqlFile& file, std::vector<Event>& events) {
       events[e].documents.push_back({documents.text(0), documents.text(1)});
       bytes += events[e].documents.back().text.size();
     }
-    if (auto done = documents.done(); !done) return done;
+    TRY(documents.done());
     if (bytes > kMaxAnswerBytes && e > 0) {
       events.resize(e);
       return {};
@@ -155,21 +152,18 @@ Result<long> Store::append(const Event& event) { return append_all({event}); }
 Result<long> Store::append_all(const std::vector<Event>& events) {
   const SqlFile& file = database_->file;
   Transaction transaction(file);
-  if (auto begun = transaction.begin(); !begun) return failed(begun.error());
+  TRY(transaction.begin());
   std::int64_t id = 0;
   for (const Event& event : events) {
-    const auto added = insert_event(file, event);
-    if (!added) return failed(added.error());
-    id = *added;
+    id = TRY(insert_event(file, event));
   }
-  if (auto done = transaction.commit(); !done) return failed(done.error());
+  TRY(transaction.commit());
   return id;
 }
 
 Result<long> Store::last_change() const {
-  const auto number = database_->file.ask("SELECT value FROM counters WHERE name = 'change'");
-  if (!number) return failed(number.error());
-  return static_cast<long>(*number);
+  const auto number = TRY(database_->file.ask("SELECT value FROM counters WHERE name = 'change'"));
+  return static_cast<long>(number);
 }
 
 Result<std::vector<Event>> Store::events(const EventQuery& query) const {
@@ -180,7 +174,7 @@ Result<std::vector<Event>> Store::events(const EventQuery& query) const {
   constexpr std::int64_t kGreatest = std::numeric_limits<std::int64_t>::max();
   const SqlFile& file = database_->file;
   Transaction transaction(file);
-  if (auto begun = transaction.begin(false); !begun) return failed(begun.error());
+  TRY(transaction.begin(false));
   const std::string text =
       std::string("SELECT * FROM events WHERE ") + (query.change ? "change = ?7" : "?7 = ?7") +
       " AND id < ?1 AND id > ?2 AND time_ms >= ?3 AND time_ms < ?4 AND (?5 = '' OR subject = ?5)"
@@ -194,11 +188,10 @@ Result<std::vector<Event>> Store::events(const EventQuery& query) const {
             static_cast<std::int64_t>(query.most));
   std::vector<Event> events;
   while (rows.row()) {
-    auto event = event_of(file, rows);
-    if (!event) return failed(event.error());
-    events.push_back(*std::move(event));
+    auto event = TRY(event_of(file, rows));
+    events.push_back(std::move(event));
   }
-  if (auto done = rows.done(); !done) return failed(done.error());
+  TRY(rows.done());
   if (query.documents) {
     if (auto added = add_documents(file, events); !added) return failed(added.error());
   }
@@ -210,10 +203,9 @@ Result<std::optional<Event>> Store::event(long id) const {
   query.before = id + 1;
   query.after = id - 1;
   query.most = 1;
-  auto found = events(query);
-  if (!found) return failed(found.error());
-  if (found->empty()) return std::optional<Event>{};
-  return std::optional<Event>{std::move(found->front())};
+  auto found = TRY(events(query));
+  if (found.empty()) return std::optional<Event>{};
+  return std::optional<Event>{std::move(found.front())};
 }
 
 bool is_damage(const Error& error) {

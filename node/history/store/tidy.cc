@@ -15,9 +15,9 @@ Result<void> forget_events(const SqlFile& file, std::int64_t last) {
   Sql count(file,
             "UPDATE counters SET value = value - (SELECT coalesce(sum(length(CAST(text AS BLOB))), "
             "0) FROM documents WHERE event <= ?1) WHERE name = 'document_bytes'");
-  if (auto done = count.with(last).done(); !done) return done;
+  TRY(count.with(last).done());
   Sql documents(file, "DELETE FROM documents WHERE event <= ?1");
-  if (auto done = documents.with(last).done(); !done) return done;
+  TRY(documents.with(last).done());
   Sql events(file, "DELETE FROM events WHERE id <= ?1");
   return events.with(last).done();
 }
@@ -27,7 +27,7 @@ Result<std::int64_t> last_to_forget(const SqlFile& file, const Keep& keep, std::
   Sql above(file, "SELECT id FROM events ORDER BY id DESC LIMIT 1 OFFSET ?1");
   const std::int64_t surplus =
       above.with(static_cast<std::int64_t>(keep.events)).row() ? above.whole(0) : 0;
-  if (auto done = above.done(); !done) return failed(done.error());
+  TRY(above.done());
   std::int64_t last = 0;
   Sql oldest(file, "SELECT id, time_ms FROM events ORDER BY id LIMIT ?1");
   oldest.with(kPieceEvents);
@@ -36,7 +36,7 @@ Result<std::int64_t> last_to_forget(const SqlFile& file, const Keep& keep, std::
     if (!goes) break;
     last = oldest.whole(0);
   }
-  if (auto done = oldest.done(); !done) return failed(done.error());
+  TRY(oldest.done());
   return last;
 }
 
@@ -51,9 +51,9 @@ Result<void> forget_documents(const SqlFile& file, std::int64_t bytes) {
     last = oldest.whole(0);
     gone += oldest.whole(1);
   }
-  if (auto done = oldest.done(); !done) return done;
+  TRY(oldest.done());
   Sql documents(file, "DELETE FROM documents WHERE event <= ?1");
-  if (auto done = documents.with(last).done(); !done) return done;
+  TRY(documents.with(last).done());
   Sql count(file, "UPDATE counters SET value = value - ?1 WHERE name = 'document_bytes'");
   return count.with(gone).done();
 }
@@ -67,7 +67,7 @@ Result<std::int64_t> fold(const SqlFile& file, std::int64_t series, std::int64_t
             "SELECT from_ms FROM buckets WHERE level = ?1 AND series = ?2 AND from_ms < ?3 "
             "ORDER BY from_ms LIMIT 1 OFFSET ?4");
   if (bound.with(level, series, before, kPieceRows).row()) before = bound.whole(0);
-  if (auto done = bound.done(); !done) return failed(done.error());
+  TRY(bound.done());
   if (length > 0) {
     Sql up(file,
            "INSERT INTO buckets SELECT ?1 + 1, series, from_ms / ?4 * ?4, sum(count), sum(total),"
@@ -81,7 +81,7 @@ Result<std::int64_t> fold(const SqlFile& file, std::int64_t series, std::int64_t
       return failed(done.error());
   }
   Sql away(file, "DELETE FROM buckets WHERE level = ?1 AND series = ?2 AND from_ms < ?3");
-  if (auto done = away.with(level, series, before).done(); !done) return failed(done.error());
+  TRY(away.with(level, series, before).done());
   return file.ask("SELECT changes()");
 }
 
@@ -92,17 +92,16 @@ Result<std::int64_t> fold_series(const SqlFile& file, std::int64_t series, const
   const std::int64_t ages[] = {keep.raw_ms, keep.minutes_ms, keep.hours_ms};
   const std::int64_t lengths[] = {kMinuteMs, kHourMs, 0};
   for (int level = 0; level < 3; ++level) {
-    const auto folded =
-        fold(file, series, level, lengths[level], std::max<std::int64_t>(now_ms - ages[level], 0));
-    if (!folded) return folded;
-    rows += *folded;
+    const auto folded = TRY(
+        fold(file, series, level, lengths[level], std::max<std::int64_t>(now_ms - ages[level], 0)));
+    rows += folded;
   }
   Sql empty(file,
             "DELETE FROM series WHERE id = ?1"
             "  AND NOT EXISTS (SELECT 1 FROM buckets WHERE level = 0 AND series = ?1)"
             "  AND NOT EXISTS (SELECT 1 FROM buckets WHERE level = 1 AND series = ?1)"
             "  AND NOT EXISTS (SELECT 1 FROM buckets WHERE level = 2 AND series = ?1)");
-  if (auto done = empty.with(series).done(); !done) return failed(done.error());
+  TRY(empty.with(series).done());
   return rows;
 }
 
@@ -113,25 +112,21 @@ Result<std::int64_t> fold_piece(const SqlFile& file, std::int64_t next, const Ke
   Sql some(file, "SELECT id FROM series WHERE id >= ?1 ORDER BY id LIMIT ?2");
   some.with(next, kPieceSeries);
   while (some.row()) ids.push_back(some.whole(0));
-  if (auto done = some.done(); !done) return failed(done.error());
+  TRY(some.done());
   std::int64_t rows = 0;
   for (const std::int64_t id : ids) {
-    const auto folded = fold_series(file, id, keep, now_ms);
-    if (!folded) return folded;
-    rows += *folded;
-    if (rows >= kPieceRows) return *folded >= kPieceRows ? id : id + 1;
+    const auto folded = TRY(fold_series(file, id, keep, now_ms));
+    rows += folded;
+    if (rows >= kPieceRows) return folded >= kPieceRows ? id : id + 1;
   }
   return ids.size() < static_cast<std::size_t>(kPieceSeries) ? 0 : ids.back() + 1;
 }
 
 Result<std::int64_t> used_bytes(const SqlFile& file) {
-  const auto pages = file.ask("PRAGMA page_count");
-  if (!pages) return pages;
-  const auto unused = file.ask("PRAGMA freelist_count");
-  if (!unused) return unused;
-  const auto size = file.ask("PRAGMA page_size");
-  if (!size) return size;
-  return (*pages - *unused) * *size;
+  const auto pages = TRY(file.ask("PRAGMA page_count"));
+  const auto unused = TRY(file.ask("PRAGMA freelist_count"));
+  const auto size = TRY(file.ask("PRAGMA page_size"));
+  return (pages - unused) * size;
 }
 
 // Ages halved as often as the size of the file asks for.
@@ -145,30 +140,26 @@ Keep pressed(Keep keep, int pressure) {
 // Where the file is too large: documents where they are most of it, else metrics sooner, and in the
 // end the oldest events. Answers the new pressure.
 Result<int> relieve(const SqlFile& file, const Keep& keep, int pressure) {
-  const auto used = used_bytes(file);
-  if (!used) return failed(used.error());
-  if (*used <= keep.bytes) return *used < keep.bytes / 4 * 3 ? std::max(pressure - 1, 0) : pressure;
-  const auto documents = file.ask("SELECT value FROM counters WHERE name = 'document_bytes'");
-  if (!documents) return failed(documents.error());
-  if (*documents > *used / 2) {
-    if (auto done = forget_documents(file, *used - keep.bytes); !done) return failed(done.error());
+  const auto used = TRY(used_bytes(file));
+  if (used <= keep.bytes) return used < keep.bytes / 4 * 3 ? std::max(pressure - 1, 0) : pressure;
+  const auto documents = TRY(file.ask("SELECT value FROM counters WHERE name = 'document_bytes'"));
+  if (documents > used / 2) {
+    TRY(forget_documents(file, used - keep.bytes));
     return pressure;
   }
   if (pressure < kMostPressure) return pressure + 1;
   Sql oldest(file, "SELECT id FROM events ORDER BY id LIMIT 1 OFFSET ?1");
   const std::int64_t last = oldest.with(kPieceEvents).row() ? oldest.whole(0) : 0;
-  if (auto done = oldest.done(); !done) return failed(done.error());
-  if (auto done = forget_events(file, last); !done) return failed(done.error());
+  TRY(oldest.done());
+  TRY(forget_events(file, last));
   return pressure;
 }
 
 // Gives pages that are not used back to the disk, where they are more than a tenth.
 Result<void> shrink(const SqlFile& file) {
-  const auto pages = file.ask("PRAGMA page_count");
-  if (!pages) return failed(pages.error());
-  const auto unused = file.ask("PRAGMA freelist_count");
-  if (!unused) return failed(unused.error());
-  if (*unused * 10 < *pages) return {};
+  const auto pages = TRY(file.ask("PRAGMA page_count"));
+  const auto unused = TRY(file.ask("PRAGMA freelist_count"));
+  if (unused * 10 < pages) return {};
   const std::string some = "PRAGMA incremental_vacuum(" + std::to_string(kPiecePages) + ")";
   return file.run(some.c_str());
 }
@@ -178,20 +169,17 @@ Result<void> shrink(const SqlFile& file) {
 Result<void> Store::tidy(std::int64_t now_ms) {
   const SqlFile& file = database_->file;
   Transaction transaction(file);
-  if (auto begun = transaction.begin(); !begun) return begun;
-  const auto last = last_to_forget(file, database_->keep, now_ms);
-  if (!last) return failed(last.error());
-  if (*last > 0) {
-    if (auto done = forget_events(file, *last); !done) return done;
+  TRY(transaction.begin());
+  const auto last = TRY(last_to_forget(file, database_->keep, now_ms));
+  if (last > 0) {
+    if (auto done = forget_events(file, last); !done) return done;
   }
-  const auto pressure = relieve(file, database_->keep, database_->pressure);
-  if (!pressure) return failed(pressure.error());
+  const auto pressure = TRY(relieve(file, database_->keep, database_->pressure));
   const auto next =
-      fold_piece(file, database_->next_series, pressed(database_->keep, *pressure), now_ms);
-  if (!next) return failed(next.error());
-  if (auto done = transaction.commit(); !done) return done;
-  database_->pressure = *pressure;
-  database_->next_series = *next;
+      TRY(fold_piece(file, database_->next_series, pressed(database_->keep, pressure), now_ms));
+  TRY(transaction.commit());
+  database_->pressure = pressure;
+  database_->next_series = next;
   return shrink(file);
 }
 

@@ -36,11 +36,10 @@ Result<Log> read_log(std::string_view text, const std::string& name) {
     if (one.ends_with('\r')) one.remove_suffix(1);
     if (one.find_first_not_of(" \t") == std::string_view::npos) continue;
     const std::string at = fmt::format("{}:{}", name, line);
-    auto sample = read_line(one, at);
-    if (!sample) return failed(sample.error());
-    const std::string fault = continuity.fault_of(*sample);
+    auto sample = TRY(read_line(one, at));
+    const std::string fault = continuity.fault_of(sample);
     if (!fault.empty()) return bad_input(at, fault);
-    log.push_back(std::move(*sample));
+    log.push_back(std::move(sample));
   }
   if (log.empty()) return bad_input(name, "no sample");
   return log;

@@ -93,9 +93,8 @@ Result<void> find_components(const Csv& csv, const CounterColumns& columns, Foun
 Result<std::optional<double>> optional_number(const Csv& csv, const CsvRow& row, int column,
                                               profile::NumberRange range) {
   if (column < 0) return std::optional<double>{};
-  const auto value = profile::csv_number(csv, row, column, range);
-  if (!value) return failed(value.error());
-  return std::optional<double>{*value};
+  const auto value = TRY(profile::csv_number(csv, row, column, range));
+  return std::optional<double>{value};
 }
 
 // What a row measured: joules, or watts where no time makes joules of them.
@@ -103,9 +102,9 @@ Result<double> measured(const Csv& csv, const CsvRow& row, const Found& found,
                         const CounterRow& read, double idle_w) {
   const bool joules = found.joules >= 0;
   const double most = joules ? kMaxBoardWatts * kMaxRunSeconds : kMaxBoardWatts;
-  const auto value = profile::csv_number(csv, row, joules ? found.joules : found.watts, {0, most});
-  if (!value) return failed(value.error());
-  double left = *value;
+  const auto value =
+      TRY(profile::csv_number(csv, row, joules ? found.joules : found.watts, {0, most}));
+  double left = value;
   if (joules && idle_w > 0) {
     if (!read.time_s) return bad_input(csv.at(row), "idle power needs a column time_s");
     left -= idle_w * *read.time_s;
@@ -125,24 +124,17 @@ Result<CounterRow> read_row(const Csv& csv, const CsvRow& row, const Found& foun
                             : row.cells[static_cast<std::size_t>(found.name)];
   if (const std::string fault = name_fault(out.name); !fault.empty())
     return bad_input(csv.at(row), "name: " + fault);
-  const auto time = optional_number(csv, row, found.time, {1e-9, kMaxRunSeconds});
-  if (!time) return failed(time.error());
-  out.time_s = *time;
-  const auto instructions = optional_number(csv, row, found.instructions, {1, kMaxAccesses});
-  if (!instructions) return failed(instructions.error());
-  out.instructions = *instructions;
+  out.time_s = TRY(optional_number(csv, row, found.time, {1e-9, kMaxRunSeconds}));
+  out.instructions = TRY(optional_number(csv, row, found.instructions, {1, kMaxAccesses}));
   for (const std::vector<int>& columns : found.components) {
     out.accesses.push_back(0);
     for (const int column : columns) {
-      const auto value = profile::csv_number(csv, row, column, {0, kMaxAccesses});
-      if (!value) return failed(value.error());
-      out.accesses.back() += *value;
+      const auto value = TRY(profile::csv_number(csv, row, column, {0, kMaxAccesses}));
+      out.accesses.back() += value;
     }
   }
   if (found.joules < 0 && found.watts < 0) return out;
-  const auto value = measured(csv, row, found, out, idle_w);
-  if (!value) return failed(value.error());
-  out.measured = *value;
+  out.measured = TRY(measured(csv, row, found, out, idle_w));
   return out;
 }
 
@@ -154,41 +146,37 @@ std::string CounterTable::at(const CounterRow& row) const {
 
 Result<CounterTable> parse_counters(const std::string& file, std::string_view text,
                                     const CounterColumns& columns) {
-  const Result<Csv> csv = profile::parse_csv(file, text);
-  if (!csv) return failed(csv.error());
+  const Csv csv = TRY(profile::parse_csv(file, text));
   Found found;
   for (const std::string_view name : kNames)
-    if (found.name < 0) found.name = csv->column(name);
-  found.time = csv->column("time_s");
-  found.instructions = csv->column("instructions");
-  if (auto ok = find_measured(*csv, columns, found); !ok) return failed(ok.error());
+    if (found.name < 0) found.name = csv.column(name);
+  found.time = csv.column("time_s");
+  found.instructions = csv.column("instructions");
+  TRY(find_measured(csv, columns, found));
   CounterTable table;
   table.file = file;
   table.watts = found.joules < 0 && found.watts >= 0 && found.time < 0;
-  if (auto ok = find_components(*csv, columns, found, table); !ok) return failed(ok.error());
-  if (csv->rows.size() > kMaxCounterRows)
+  TRY(find_components(csv, columns, found, table));
+  if (csv.rows.size() > kMaxCounterRows)
     return bad_input(file, fmt::format("more than {} rows", kMaxCounterRows));
   std::set<std::string> names;
-  for (const CsvRow& row : csv->rows) {
-    Result<CounterRow> read = read_row(*csv, row, found, columns.idle_w);
-    if (!read) return failed(read.error());
-    if (!names.insert(read->name).second)
-      return bad_input(csv->at(row), fmt::format("'{}' is there twice", read->name));
-    table.rows.push_back(*std::move(read));
+  for (const CsvRow& row : csv.rows) {
+    CounterRow read = TRY(read_row(csv, row, found, columns.idle_w));
+    if (!names.insert(read.name).second)
+      return bad_input(csv.at(row), fmt::format("'{}' is there twice", read.name));
+    table.rows.push_back(std::move(read));
   }
   return table;
 }
 
 Result<std::vector<ComponentColumns>> parse_component_columns(const std::string& file,
                                                               std::string_view text) {
-  const Result<Document> document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  if (document->root.kind != Node::Kind::object || document->root.members.empty())
-    return bad_input(document->at(document->root),
-                     "must be NAME: [column, ...] for every component");
-  Fields fields(*document);
+  const Document document = TRY(parse_document(file, text));
+  if (document.root.kind != Node::Kind::object || document.root.members.empty())
+    return bad_input(document.at(document.root), "must be NAME: [column, ...] for every component");
+  Fields fields(document);
   std::vector<ComponentColumns> components;
-  for (const Node::Member& member : document->root.members) {
+  for (const Node::Member& member : document.root.members) {
     if (const std::string fault = name_fault(member.key); !fault.empty())
       fields.refuse(member.value, fault);
     components.push_back({member.key, fields.texts(member.key)});

@@ -142,8 +142,7 @@ double idle_of(const CounterTable& table, const CounterRow& row, double idle_w) 
 Result<EnergyModel> fit(const CounterTable& table, const FitOptions& options) {
   CHECK(!table.rows.empty() && options.deviation > 0);
   const Prepared p = prepare(table, options);
-  if (!believes(options))
-    if (auto ok = check_identifiable(table, p.x); !ok) return failed(ok.error());
+  if (!believes(options)) TRY(check_identifiable(table, p.x));
   const numeric::RobustFit fitted = numeric::robust_fit(p.x, p.y, p.options);
   EnergyModel model;
   for (std::size_t c = 0; c < table.components.size(); ++c)

@@ -134,9 +134,9 @@ Nanos reconfiguration_time(const hw::GpuModel& model, int gpcs, bool create) {
 
 Result<Tree> tree_of(const hw::GpuModel& model, const Profiles& profiles) {
   const std::vector<Place> places = places_of(model, profiles);
-  if (auto nested = check_nesting(model, places); !nested) return failed(nested.error());
+  TRY(check_nesting(model, places));
   const std::vector<Place> plain = places_of(model, hw::plain_profiles(model));
-  if (auto legal = check_together(model, plain); !legal) return failed(legal.error());
+  TRY(check_together(model, plain));
   const std::vector<int> column = columns_of(model, places);
   Tree tree;
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -223,9 +223,8 @@ void add_tokens(Forest& forest, const plan::BatchProblem& problem) {
 Result<Forest> forest_of(const plan::BatchProblem& problem, const std::vector<Profiles>& profiles) {
   std::vector<Tree> trees;
   for (std::size_t m = 0; m < problem.models.size(); ++m) {
-    Result<Tree> tree = tree_of(problem.models[m], profiles[m]);
-    if (!tree) return failed(tree.error());
-    trees.push_back(std::move(*tree));
+    Tree tree = TRY(tree_of(problem.models[m], profiles[m]));
+    trees.push_back(std::move(tree));
   }
   Forest forest;
   const std::vector<std::map<int, int>> class_of = fill_times(forest, problem, profiles);

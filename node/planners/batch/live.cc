@@ -152,9 +152,8 @@ std::vector<int> nodes_of(const TailPlan& plan, int planned) {
 Result<LivePlanner> LivePlanner::create(plan::BatchProblem problem, const LiveOptions& options) {
   problem.tasks.clear();
   CHECK(!problem.gpus.empty());
-  Result<Forest> forest = make_whole_forest(problem);
-  if (!forest) return failed(forest.error());
-  return LivePlanner(LiveMachine(std::move(problem), std::move(*forest)), options);
+  Forest forest = TRY(make_whole_forest(problem));
+  return LivePlanner(LiveMachine(std::move(problem), std::move(forest)), options);
 }
 
 LivePlanner::LivePlanner(LiveMachine machine, const LiveOptions& options)

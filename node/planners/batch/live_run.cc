@@ -130,19 +130,18 @@ class LiveWorld {
 
 Result<LiveRun> run_live(const plan::BatchProblem& expected, const plan::BatchProblem& actual,
                          const LiveRunOptions& options, const std::function<double()>& cpu_ms) {
-  auto planner = LivePlanner::create(expected, options.planning);
-  if (!planner) return failed(planner.error());
+  auto planner = TRY(LivePlanner::create(expected, options.planning));
   for (const plan::Task& task : options.earlier)
-    planner->came({.id = -1, .times = task.times, .weight = task.priority, .since = task.release});
+    planner.came({.id = -1, .times = task.times, .weight = task.priority, .since = task.release});
   for (const plan::Task& task : expected.tasks) {
     bool fits = false;
-    for (const Node& node : planner->machine().forest().nodes) {
+    for (const Node& node : planner.machine().forest().nodes) {
       const auto model = at(expected.gpus[at(node.gpu)]);
       fits = fits || task.times[model][expected.models[model].profiles[at(node.profile)].gpcs] > 0;
     }
     if (!fits) return bad_input(task.name, "fits no instance of these GPUs");
   }
-  return LiveWorld(*std::move(planner), expected, actual, options.cv, cpu_ms).run();
+  return LiveWorld(std::move(planner), expected, actual, options.cv, cpu_ms).run();
 }
 
 }  // namespace partita::planners::batch

@@ -82,9 +82,8 @@ Result<OnlineScheduler> OnlineScheduler::create(plan::BatchProblem problem,
                                                 const StreamOptions& options) {
   problem.tasks.clear();
   CHECK(!problem.gpus.empty());
-  Result<Forest> forest = make_forest(problem);
-  if (!forest) return failed(forest.error());
-  return OnlineScheduler(std::move(problem), std::move(*forest), options);
+  Forest forest = TRY(make_forest(problem));
+  return OnlineScheduler(std::move(problem), std::move(forest), options);
 }
 
 OnlineScheduler::OnlineScheduler(plan::BatchProblem problem, Forest forest,
@@ -98,7 +97,7 @@ OnlineScheduler::OnlineScheduler(plan::BatchProblem problem, Forest forest,
 }
 
 Result<void> OnlineScheduler::submit(std::vector<plan::Task> tasks, Nanos now, Outlook outlook) {
-  if (auto admitted = admit(tasks, now); !admitted) return failed(admitted.error());
+  TRY(admit(tasks, now));
   now_ = now;
   settle(cut(now));
   make_pool(std::move(tasks));

@@ -123,12 +123,10 @@ class PolicyController final : public Controller {
 
 Result<std::unique_ptr<Controller>> make_controller(const plan::PowerProblem& problem,
                                                     const ControlOptions& options) {
-  const Result<Policy> policy = policy_named(options.policy, problem.gating);
-  if (!policy) return failed(policy.error());
+  const Policy policy = TRY(policy_named(options.policy, problem.gating));
   if (!(options.poll.value > 0)) return bad_input("--poll", "must be above 0");
-  Result<Chooser> chooser = Chooser::make(problem, *policy, options.given);
-  if (!chooser) return failed(chooser.error());
-  return std::make_unique<PolicyController>(*std::move(chooser), options);
+  Chooser chooser = TRY(Chooser::make(problem, policy, options.given));
+  return std::make_unique<PolicyController>(std::move(chooser), options);
 }
 
 }  // namespace partita::power

@@ -145,7 +145,7 @@ Result<Chooser> Chooser::make(const plan::PowerProblem& problem, const Policy& p
                                  problem.services[s].slo.value),
                      "policy " + policy.name});
   for (const ServiceOptions& one : *chooser.options_) chooser.views_.push_back(&one);
-  if (auto prepared = chooser.prepare(); !prepared) return failed(prepared.error());
+  TRY(chooser.prepare());
   return chooser;
 }
 

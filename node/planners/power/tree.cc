@@ -267,10 +267,8 @@ Result<void> check_node(const std::string& file, const PowerTree& tree, const Po
 }  // namespace
 
 Result<void> check_tree(const std::string& file, const PowerTree& tree) {
-  for (int p = 0; p < std::ssize(tree.points); ++p)
-    if (auto fine = check_point(file, tree, p); !fine) return fine;
-  for (const PoweredNode& node : tree.nodes)
-    if (auto fine = check_node(file, tree, node); !fine) return fine;
+  for (int p = 0; p < std::ssize(tree.points); ++p) TRY(check_point(file, tree, p));
+  for (const PoweredNode& node : tree.nodes) TRY(check_node(file, tree, node));
   return {};
 }
 

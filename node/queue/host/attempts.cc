@@ -73,10 +73,9 @@ Result<Began> Attempts::start(const Task& task) {
   spec.family_variable = kVariable;
   spec.directory = task.spec.directory;
   spec.log_file = log_path(task.id);
-  const Result<Pid> pid = processes_.start(spec);
-  if (!pid) return failed(pid.error());
-  watched_[*pid] = {task, false};
-  return Began{task.id, *pid, processes_.identity(*pid), boot_};
+  const Pid pid = TRY(processes_.start(spec));
+  watched_[pid] = {task, false};
+  return Began{task.id, pid, processes_.identity(pid), boot_};
 }
 
 // Without a status where none is noted.

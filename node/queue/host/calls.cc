@@ -26,10 +26,9 @@ std::string tail_of(const std::string& path) {
 Result<std::string> Calls::submit(const Call& call) {
   if (call.body.size() > kMaxSubmission)
     return bad_input("body", "a submission has at most a megabyte");
-  auto spec = parse_submission("the submission", call.body);
-  if (!spec) return failed(spec.error());
-  if (spec->user.empty()) spec->user = call.user;
-  const auto tasks = doors_.host.submit(*spec, doors_.now());
+  auto spec = TRY(parse_submission("the submission", call.body));
+  if (spec.user.empty()) spec.user = call.user;
+  const auto tasks = doors_.host.submit(spec, doors_.now());
   doors_.changed();
   if (!tasks) return failed(tasks.error());
   TasksDocument document;
@@ -41,11 +40,9 @@ Result<std::string> Calls::submit(const Call& call) {
 }
 
 Result<std::string> Calls::show(long task) {
-  const auto shown = doors_.host.show(task, doors_.now());
-  if (!shown) return failed(shown.error());
-  const auto runs = doors_.host.runs(task);
-  if (!runs) return failed(runs.error());
-  return task_json(*shown, *runs);
+  const auto shown = TRY(doors_.host.show(task, doors_.now()));
+  const auto runs = TRY(doors_.host.runs(task));
+  return task_json(shown, runs);
 }
 
 Result<std::string> Calls::change(const Call& call) {

@@ -15,23 +15,19 @@ constexpr double kNanosPerSecond = 1e9;
 }  // namespace
 
 Result<std::unique_ptr<Host>> Host::open(const Config& config, const HostDoors& doors, Nanos now) {
-  const Result<Loaded> loaded = doors.store.load();
-  if (!loaded) return failed(loaded.error());
-  const auto seen = doors.instances.look();
-  if (!seen) return failed(seen.error());
+  const Loaded loaded = TRY(doors.store.load());
+  const auto seen = TRY(doors.instances.look());
   const plan::BatchProblem gpus{{}, config.models, config.gpus, config.reconfigurer};
-  const auto forest = planners::batch::make_whole_forest(gpus);
-  if (!forest) return failed(forest.error());
-  const std::vector<Spot> spots = spots_of(*forest, gpus, config.indices);
+  const auto forest = TRY(planners::batch::make_whole_forest(gpus));
+  const std::vector<Spot> spots = spots_of(forest, gpus, config.indices);
   std::vector<FoundInstance> found;
-  for (const Place& place : seen->ours) {
+  for (const Place& place : seen.ours) {
     if (const int node = node_at(spots, place); node >= 0) found.push_back({node, place.device});
   }
-  auto queue = Queue::create(config, *loaded, found, now);
-  if (!queue) return failed(queue.error());
-  auto host = std::unique_ptr<Host>(new Host(*std::move(queue), spots, doors));
-  host->others(seen->others);
-  for (const Task& task : loaded->tasks) {
+  auto queue = TRY(Queue::create(config, loaded, found, now));
+  auto host = std::unique_ptr<Host>(new Host(std::move(queue), spots, doors));
+  host->others(seen.others);
+  for (const Task& task : loaded.tasks) {
     if (task.state == State::starting || task.state == State::running)
       host->events_.push_back(doors.attempts.recover(task));
   }
@@ -43,11 +39,10 @@ Result<std::unique_ptr<Host>> Host::open(const Config& config, const HostDoors& 
 Result<Task> Host::find(long task) const {
   if (const auto live = queue_.tasks().find(task); live != queue_.tasks().end())
     return live->second;
-  auto kept = doors_.store.task(task);
-  if (!kept) return failed(kept.error());
-  if (!*kept)
+  auto kept = TRY(doors_.store.task(task));
+  if (!kept)
     return failed({ErrorCode::not_found, fmt::format("there is no task {}", task), "task"});
-  return *std::move(*kept);
+  return *std::move(kept);
 }
 
 Result<std::vector<Task>> Host::submit(const Spec& spec, Nanos now) {
@@ -59,16 +54,15 @@ Result<std::vector<Task>> Host::submit(const Spec& spec, Nanos now) {
     if (before && is_over(before->state)) ended[one.task] = before->state;
     if (!before && before.error().code != ErrorCode::not_found) return failed(before.error());
   }
-  auto tasks = queue_.admit(spec, now, ended);
-  if (!tasks) return tasks;
+  auto tasks = TRY(queue_.admit(spec, now, ended));
   Keep keep;
-  keep.tasks = *tasks;
+  keep.tasks = tasks;
   if (auto kept = doors_.store.keep(keep); !kept) {
     return failed({ErrorCode::environment,
                    "the task is not taken in, since it cannot be kept: " + to_string(kept.error()),
                    ""});
   }
-  events_.emplace_back(Arrived{*tasks});
+  events_.emplace_back(Arrived{tasks});
   // The brain knows of it before the next one is admitted.
   if (!stuck_) turn(now);
   return tasks;
@@ -77,9 +71,8 @@ Result<std::vector<Task>> Host::submit(const Spec& spec, Nanos now) {
 Result<void> Host::ask(const Asked& asked, Nanos now) {
   if (stuck_ && !flush())
     return failed({ErrorCode::environment, "nothing can be changed now: " + trouble_, ""});
-  const auto task = find(asked.task);
-  if (!task) return failed(task.error());
-  if (auto fine = can(*task, asked); !fine) return fine;
+  const auto task = TRY(find(asked.task));
+  TRY(can(task, asked));
   events_.emplace_back(asked);
   turn(now);
   if (!stuck_) return {};
@@ -113,17 +106,15 @@ Shown Host::shown(const Task& task, Nanos now) const {
 }
 
 Result<Shown> Host::show(long task, Nanos now) const {
-  const auto found = find(task);
-  if (!found) return failed(found.error());
-  return shown(*found, now);
+  const auto found = TRY(find(task));
+  return shown(found, now);
 }
 
 Result<std::vector<Shown>> Host::list(const Page& page, Nanos now) const {
   std::vector<Shown> tasks;
   if (page.all) {
-    const auto ended = doors_.store.ended({kListed, page.after, page.most});
-    if (!ended) return failed(ended.error());
-    for (const Task& task : *ended)
+    const auto ended = TRY(doors_.store.ended({kListed, page.after, page.most}));
+    for (const Task& task : ended)
       tasks.push_back({.task = task, .deadline = deadline_of(task, std::nullopt, 0)});
   }
   long left = page.most;

@@ -23,11 +23,9 @@ LeasedInstances::LeasedInstances(lease::LeaseDoors doors, std::string log,
     : doors_(std::move(doors)), log_(std::move(log)), lock_(std::move(lock)) {}
 
 Result<lease::Outcome> LeasedInstances::ask(const lease::Ask& ask) {
-  const auto lock = lock_();
-  if (!lock) return failed(lock.error());
-  auto leases = lease::Leases::open(doors_, log_);
-  if (!leases) return failed(leases.error());
-  return leases->ask(ask);
+  const auto lock = TRY(lock_());
+  auto leases = TRY(lease::Leases::open(doors_, log_));
+  return leases.ask(ask);
 }
 
 Result<std::string> LeasedInstances::create(const Place& place) {
@@ -35,39 +33,34 @@ Result<std::string> LeasedInstances::create(const Place& place) {
   take.gpu = place.gpu;
   take.start = place.start;
   take.exact = true;
-  const auto outcome = ask(take);
-  if (!outcome) return failed(outcome.error());
-  if (outcome->refused) return failed(lease::error_of(*outcome->refused));
-  return outcome->leases.front().uuid;
+  const auto outcome = TRY(ask(take));
+  if (outcome.refused) return failed(lease::error_of(*outcome.refused));
+  return outcome.leases.front().uuid;
 }
 
 Result<void> LeasedInstances::destroy(const Place& place) {
-  const auto outcome = ask(lease::Return{owner_of(place)});
-  if (!outcome) return failed(outcome.error());
-  if (outcome->refused) return failed(lease::error_of(*outcome->refused));
+  const auto outcome = TRY(ask(lease::Return{owner_of(place)}));
+  if (outcome.refused) return failed(lease::error_of(*outcome.refused));
   return {};
 }
 
 Result<telemetry::Sample> LeasedInstances::sample(Seconds at) {
-  const auto info = doors_.driver.info();
-  if (!info) return failed(info.error());
+  const auto info = TRY(doors_.driver.info());
   telemetry::Sample sample{.at = at};
-  for (int gpu = 0; gpu < info->gpus; ++gpu)
+  for (int gpu = 0; gpu < info.gpus; ++gpu)
     if (auto read = doors_.driver.telemetry(gpu)) sample.gpus.push_back(*std::move(read));
   return sample;
 }
 
 Result<InstanceDoor::Seen> LeasedInstances::look() {
-  const auto outcome = ask(lease::Sweep{});
-  if (!outcome) return failed(outcome.error());
+  const auto outcome = TRY(ask(lease::Sweep{}));
   Seen seen;
-  for (const lease::Lease& one : outcome->leases) {
+  for (const lease::Lease& one : outcome.leases) {
     const Place place{one.gpu, one.profile, one.start, one.uuid};
     if (one.owner == owner_of(place) && !one.uuid.empty()) seen.ours.push_back(place);
   }
-  const auto node = device::read_node(doors_.driver);
-  if (!node) return failed(node.error());
-  for (const device::GpuState& gpu : node->gpus) {
+  const auto node = TRY(device::read_node(doors_.driver));
+  for (const device::GpuState& gpu : node.gpus) {
     for (const device::Instance& instance : gpu.instances) {
       const bool ours = std::ranges::any_of(seen.ours, [&](const Place& place) {
         return place.gpu == gpu.index && place.device == instance.uuid();

@@ -67,12 +67,11 @@ Result<void> add_hosts(std::vector<std::string>& names, std::string_view part) {
       part.find(']', close + 1) != std::string_view::npos)
     return bad_list(part, "brackets that do not fit");
   for (const std::string& one : split(part.substr(open + 1, close - open - 1), ',')) {
-    const auto range = number_range(one);
-    if (!range) return failed(range.error());
-    for (long n = range->first; n <= range->last; n += range->step) {
+    const auto range = TRY(number_range(one));
+    for (long n = range.first; n <= range.last; n += range.step) {
       if (names.size() >= kMaxHosts) return bad_list(part, "too many names");
-      names.push_back(fmt::format("{}{:0{}}{}", part.substr(0, open), n, range->width,
-                                  part.substr(close + 1)));
+      names.push_back(
+          fmt::format("{}{:0{}}{}", part.substr(0, open), n, range.width, part.substr(close + 1)));
     }
   }
   return {};
@@ -84,7 +83,7 @@ Result<std::vector<std::string>> host_names(std::string_view text) {
   std::vector<std::string> names;
   if (text.empty() || text == "(null)") return names;
   for (const std::string& part : outer_parts(text)) {
-    if (auto added = add_hosts(names, part); !added) return failed(added.error());
+    TRY(add_hosts(names, part));
     if (names.size() > kMaxHosts) return bad_list(text.substr(0, 40), "too many names");
   }
   return names;
@@ -100,9 +99,8 @@ Result<ArrayTasks> array_tasks(std::string_view text) {
     text = text.substr(0, percent);
   }
   for (const std::string& part : split(text, ',')) {
-    const auto range = number_range(part);
-    if (!range) return failed(range.error());
-    for (long n = range->first; n <= range->last; n += range->step) {
+    const auto range = TRY(number_range(part));
+    for (long n = range.first; n <= range.last; n += range.step) {
       if (all.tasks.size() >= kMaxArrayTasks) return bad_list(text.substr(0, 40), "too many tasks");
       all.tasks.push_back(static_cast<int>(n));
     }

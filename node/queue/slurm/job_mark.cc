@@ -52,9 +52,8 @@ Result<void> read_place(JobMark& mark, std::string_view value) {
   if (!is_plain(mark.node) || colon == std::string_view::npos)
     return bad_input("", fmt::format("'{}' is no place", value));
   for (const std::string& part : split(value.substr(colon + 1), ',')) {
-    const auto seat = seat_of(part);
-    if (!seat) return failed(seat.error());
-    mark.seats.push_back(*seat);
+    const auto seat = TRY(seat_of(part));
+    mark.seats.push_back(seat);
   }
   return {};
 }
@@ -65,8 +64,7 @@ Result<void> read_word(JobMark& mark, std::string_view word) {
   const std::string_view value =
       equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
   if (key == "shapes" && mark.shapes.empty()) {
-    for (const std::string& part : split(value, ','))
-      if (auto added = add_shapes(mark, part); !added) return added;
+    for (const std::string& part : split(value, ',')) TRY(add_shapes(mark, part));
     return {};
   }
   if (key == "nodes" && !value.empty()) {

@@ -292,8 +292,7 @@ Result<void> Reader::take(const Option& option) {
 }
 
 Result<JobScript> Reader::script(std::string_view first_line) {
-  for (const auto& [name, option] : options_)
-    if (auto taken = take(option); !taken) return failed(taken.error());
+  for (const auto& [name, option] : options_) TRY(take(option));
   queue::Spec& spec = script_.spec;
   const bool counted = cpus_ > 0 || tasks_ > 1;
   spec.cpus = static_cast<int>(
@@ -349,7 +348,7 @@ std::optional<double> parse_time_limit(std::string_view text) {
 
 Result<JobScript> parse_job_script(const std::string& file, std::string_view text,
                                    const std::string& path) {
-  if (auto fine = check_text(file, text); !fine) return failed(fine.error());
+  TRY(check_text(file, text));
   Reader reader(file, path);
   const std::vector<std::string> lines = split(text, '\n');
   bool commands = false;

@@ -104,7 +104,7 @@ Result<PastJobs> Table::read() {
   header_ = split(lines_.front(), '|');
   const bool closed = header_.back().empty();  // of `sacct -p`
   if (closed) header_.pop_back();
-  if (auto fine = check_columns(); !fine) return failed(fine.error());
+  TRY(check_columns());
   PastJobs past;
   for (const std::string& line : lines_ | std::views::drop(1)) {
     if (line.empty()) continue;
@@ -179,14 +179,12 @@ PastJob job_of(const Node& row) {
 }
 
 Result<PastJobs> parse_json(const std::string& file, std::string_view text) {
-  const auto document = parse_document(file, text);
-  if (!document) return failed(document.error());
-  const auto rows = list_member(*document, document->root, "jobs");
-  if (!rows) return failed(rows.error());
+  const auto document = TRY(parse_document(file, text));
+  const auto rows = TRY(list_member(document, document.root, "jobs"));
   PastJobs past;
-  for (const Node& row : (*rows)->items) {
+  for (const Node& row : rows->items) {
     PastJob job = job_of(row);
-    if (job.id.empty()) return bad_input(document->at(row), "a job without job_id");
+    if (job.id.empty()) return bad_input(document.at(row), "a job without job_id");
     past.jobs.push_back(std::move(job));
   }
   return past;
@@ -407,7 +405,7 @@ std::optional<double> parse_elapsed(std::string_view text) {
 }
 
 Result<PastJobs> parse_sacct(const std::string& file, std::string_view text) {
-  if (auto fine = check_text(file, text); !fine) return failed(fine.error());
+  TRY(check_text(file, text));
   if (text.starts_with('{')) return parse_json(file, text);
   return Table(file, text).read();
 }

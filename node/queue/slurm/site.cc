@@ -51,12 +51,10 @@ Result<std::map<std::string, SiteGpus>> gpus_of_site(const SlurmSite& site,
                                                      const hw::Catalogue& catalogue) {
   std::map<std::string, SiteGpus> gpus;
   for (const SiteNodes& some : site.nodes) {
-    const auto model = catalogue.get(some.gpu);
-    if (!model) return failed(model.error());
-    const auto names = host_names(some.names);
-    if (!names) return failed(names.error());
-    for (const std::string& name : *names)
-      if (!gpus.emplace(name, SiteGpus{*model, some.count}).second)
+    const auto model = TRY(catalogue.get(some.gpu));
+    const auto names = TRY(host_names(some.names));
+    for (const std::string& name : names)
+      if (!gpus.emplace(name, SiteGpus{model, some.count}).second)
         return bad_input("nodes", fmt::format("node '{}' is named twice", name));
   }
   return gpus;

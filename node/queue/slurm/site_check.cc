@@ -41,13 +41,11 @@ class SiteCheck {
   explicit SiteCheck(const CheckedSite& checked) : in_(checked) {}
 
   Result<std::vector<std::string>> run() {
-    const auto nodes = gpus_of_site(in_.site, in_.catalogue);
-    if (!nodes) return failed(nodes.error());
-    const auto files = site_files(in_.site, in_.catalogue, in_.places);
-    if (!files) return failed(files.error());
+    const auto nodes = TRY(gpus_of_site(in_.site, in_.catalogue));
+    const auto files = TRY(site_files(in_.site, in_.catalogue, in_.places));
     settings();
-    scripts(*files);
-    this->nodes(*nodes);
+    scripts(files);
+    this->nodes(nodes);
     if (!in_.placer_runs)
       say("No `partita slurm serve` runs here: jobs that ask for MIG instances wait. "
           "(Where it runs on another machine, all is well.)");

@@ -51,18 +51,16 @@ Result<std::map<std::string, LuaShape>> shapes_of(const std::map<std::string, Si
 }
 
 Result<std::string> lua_tables(const SlurmSite& site, const hw::Catalogue& catalogue) {
-  const auto nodes = gpus_of_site(site, catalogue);
-  if (!nodes) return failed(nodes.error());
-  const auto shapes = shapes_of(*nodes);
-  if (!shapes) return failed(shapes.error());
+  const auto nodes = TRY(gpus_of_site(site, catalogue));
+  const auto shapes = TRY(shapes_of(nodes));
   std::string text = "-- Written by `partita slurm install`.\nlocal SHAPES = {\n";
-  for (const auto& [name, one] : *shapes)
+  for (const auto& [name, one] : shapes)
     append(text, "  [\"{}\"] = {{ {}, {}, {} }},\n", name, one.slices, one.memory, one.most);
   text += "}\nlocal GPUS = {\n";
   std::set<std::pair<int, int>> kinds;
   std::set<std::string> models;
   int slices = 0, memory = 0;
-  for (const auto& [node, gpus] : *nodes) {
+  for (const auto& [node, gpus] : nodes) {
     const hw::GpuModel& model = *gpus.model;
     kinds.emplace(model.compute_slices, model.memory_slices);
     slices = std::max(slices, model.compute_slices * gpus.count);
@@ -76,7 +74,7 @@ Result<std::string> lua_tables(const SlurmSite& site, const hw::Catalogue& catal
     append(text, "local WHOLE = {{ {}, {} }}\n", kinds.begin()->first, kinds.begin()->second);
   else
     text += "local WHOLE = nil\n";
-  append(text, "local EXAMPLE = \"{}\"\nlocal MANAGER = 0\n\n", shapes->begin()->first);
+  append(text, "local EXAMPLE = \"{}\"\nlocal MANAGER = 0\n\n", shapes.begin()->first);
   return text;
 }
 
@@ -196,10 +194,9 @@ std::string gres_conf_text(const SlurmSite& site, const hw::Catalogue& catalogue
 Result<std::map<std::string, SiteFile>> site_files(const SlurmSite& site,
                                                    const hw::Catalogue& catalogue,
                                                    const FilePlaces& places) {
-  auto tables = lua_tables(site, catalogue);
-  if (!tables) return failed(tables.error());
+  auto tables = TRY(lua_tables(site, catalogue));
   std::map<std::string, SiteFile> files;
-  files["job_submit.lua"] = {*tables + std::string(kPlugin)};
+  files["job_submit.lua"] = {tables + std::string(kPlugin)};
   files["jobcomp.lua"] = {fmt::format(
       "-- Written by `partita slurm install`.\nlocal ENDED = \"{}\"\n\n{}", site.ended, kEnded)};
   files["partita-prolog.sh"] = {prolog_text(site, places), true};

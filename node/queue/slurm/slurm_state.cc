@@ -238,18 +238,16 @@ std::map<std::string, int> cores_of(std::string_view line) {
 }  // namespace
 
 Result<std::vector<SlurmJob>> parse_jobs(std::string_view json, std::size_t tasks_most) {
-  const auto rows = read_form<JobRows>("squeue", as_text(json), describe_jobs);
-  if (!rows) return failed(rows.error());
+  const auto rows = TRY(read_form<JobRows>("squeue", as_text(json), describe_jobs));
   std::vector<SlurmJob> jobs;
-  for (const JobRow& row : rows->jobs) add_jobs(jobs, row, tasks_most);
+  for (const JobRow& row : rows.jobs) add_jobs(jobs, row, tasks_most);
   return jobs;
 }
 
 Result<std::vector<SlurmNode>> parse_nodes(std::string_view json) {
-  auto rows = read_form<NodeRows>("sinfo", as_text(json), describe_nodes);
-  if (!rows) return failed(rows.error());
+  auto rows = TRY(read_form<NodeRows>("sinfo", as_text(json), describe_nodes));
   std::vector<SlurmNode> nodes;
-  for (NodeRow& row : rows->nodes) nodes.push_back(node_of(std::move(row)));
+  for (NodeRow& row : rows.nodes) nodes.push_back(node_of(std::move(row)));
   return nodes;
 }
 

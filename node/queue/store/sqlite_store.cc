@@ -33,27 +33,24 @@ constexpr const char* kTables =
     "  WITHOUT ROWID;";
 
 Result<void> bring_up(const SqlFile& file) {
-  const auto application = file.ask("PRAGMA application_id");
-  if (!application) return failed(application.error());
-  const auto version = file.ask("PRAGMA user_version");
-  if (!version) return failed(version.error());
-  const auto tables = file.ask("SELECT count(*) FROM sqlite_master");
-  if (!tables) return failed(tables.error());
-  const bool fresh = *application == 0 && *version == 0 && *tables == 0;
-  if (!fresh && *application != kApplication)
+  const auto application = TRY(file.ask("PRAGMA application_id"));
+  const auto version = TRY(file.ask("PRAGMA user_version"));
+  const auto tables = TRY(file.ask("SELECT count(*) FROM sqlite_master"));
+  const bool fresh = application == 0 && version == 0 && tables == 0;
+  if (!fresh && application != kApplication)
     return bad_input(file.path(), "is a SQLite file, but no queue of Partita's");
-  if (*version > kVersion) return bad_input(file.path(), "is of a later Partita");
+  if (version > kVersion) return bad_input(file.path(), "is of a later Partita");
   for (const char* setting :
        {"PRAGMA trusted_schema = OFF", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"}) {
     if (auto set = file.run(setting); !set) return set;
   }
   if (!fresh) return {};
   Transaction transaction(file);
-  if (auto begun = transaction.begin(); !begun) return begun;
-  if (auto made = file.run(kTables); !made) return made;
+  TRY(transaction.begin());
+  TRY(file.run(kTables));
   const std::string marks =
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplication, kVersion);
-  if (auto marked = file.run(marks.c_str()); !marked) return marked;
+  TRY(file.run(marks.c_str()));
   return transaction.commit();
 }
 
@@ -94,11 +91,10 @@ Result<std::vector<Task>> read_tasks(const SqlFile& file, const char* query, Val
   rows.with(std::int64_t{values}...);
   std::vector<Task> tasks;
   while (rows.row()) {
-    auto task = parse_task(file.path(), rows.text(0));
-    if (!task) return failed(task.error());
-    tasks.push_back(*std::move(task));
+    auto task = TRY(parse_task(file.path(), rows.text(0)));
+    tasks.push_back(std::move(task));
   }
-  if (auto done = rows.done(); !done) return failed(done.error());
+  TRY(rows.done());
   return tasks;
 }
 
@@ -109,7 +105,7 @@ Result<void> load_numbers(const SqlFile& file, Loaded& loaded) {
                       static_cast<int>(times.whole(3))};
     loaded.times[key] = {times.whole(4), times.number(5), times.number(6)};
   }
-  if (auto done = times.done(); !done) return done;
+  TRY(times.done());
   Sql usage(file, "SELECT user, slice_s, at FROM usage");
   while (usage.row()) loaded.usage[usage.text(0)] = {usage.number(1), usage.whole(2)};
   return usage.done();
@@ -131,36 +127,29 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& path) 
   const std::uintmax_t bytes = std::filesystem::file_size(path, none);
   if (!none && bytes > 0 && bytes < kLeastPage)
     return bad_input(path, "was cut short: it is no whole SQLite file");
-  auto file = SqlFile::open(path, true);
-  if (!file) return failed(file.error());
-  if (auto ready = bring_up(*file); !ready) return failed(ready.error());
+  auto file = TRY(SqlFile::open(path, true));
+  TRY(bring_up(file));
   return std::unique_ptr<SqliteStore>(
-      new SqliteStore(std::make_unique<Database>(Database{*std::move(file)})));
+      new SqliteStore(std::make_unique<Database>(Database{std::move(file)})));
 }
 
 Result<Loaded> SqliteStore::load() {
   const SqlFile& file = database_->file;
   Loaded loaded;
-  const auto last = file.ask("SELECT coalesce(max(id), 0) FROM tasks");
-  if (!last) return failed(last.error());
-  loaded.last_id = *last;
+  loaded.last_id = TRY(file.ask("SELECT coalesce(max(id), 0) FROM tasks"));
   // Said as the index's own condition is, so that SQLite reads those alone.
-  auto live =
-      read_tasks(file, "SELECT record FROM tasks WHERE over = 0 AND id > ?1 ORDER BY id", 0);
-  if (!live) return failed(live.error());
-  loaded.tasks = *std::move(live);
-  auto recent = ended({kRecentTasks});
-  if (!recent) return failed(recent.error());
-  loaded.recent = *std::move(recent);
-  if (auto done = load_numbers(file, loaded); !done) return failed(done.error());
+  loaded.tasks =
+      TRY(read_tasks(file, "SELECT record FROM tasks WHERE over = 0 AND id > ?1 ORDER BY id", 0));
+  loaded.recent = TRY(ended({kRecentTasks}));
+  TRY(load_numbers(file, loaded));
   return loaded;
 }
 
 Result<void> SqliteStore::keep(const Keep& changes) {
   if (changes.empty()) return {};
   Transaction transaction(database_->file);
-  if (auto begun = transaction.begin(); !begun) return begun;
-  if (auto written = write(database_->file, changes); !written) return written;
+  TRY(transaction.begin());
+  TRY(write(database_->file, changes));
   return transaction.commit();
 }
 
@@ -169,18 +158,16 @@ Result<std::vector<Run>> SqliteStore::runs(long task) {
   rows.with(std::int64_t{task});
   std::vector<Run> runs;
   while (rows.row()) {
-    auto run = parse_run(database_->file.path(), rows.text(0));
-    if (!run) return failed(run.error());
-    runs.push_back(*std::move(run));
+    auto run = TRY(parse_run(database_->file.path(), rows.text(0)));
+    runs.push_back(std::move(run));
   }
-  if (auto done = rows.done(); !done) return failed(done.error());
+  TRY(rows.done());
   return runs;
 }
 
 Result<std::optional<Task>> SqliteStore::task(long id) {
-  const auto found = read_tasks(database_->file, "SELECT record FROM tasks WHERE id = ?1", id);
-  if (!found) return failed(found.error());
-  return found->empty() ? std::nullopt : std::optional(found->front());
+  const auto found = TRY(read_tasks(database_->file, "SELECT record FROM tasks WHERE id = ?1", id));
+  return found.empty() ? std::nullopt : std::optional(found.front());
 }
 
 Result<std::vector<Task>> SqliteStore::ended(const Past& past) {

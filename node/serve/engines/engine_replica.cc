@@ -25,13 +25,11 @@ std::size_t prefix_blocks(const profile::TokenEngine* known) {
 Result<std::shared_ptr<EngineReplica>> EngineReplica::make(Loop& loop, EngineAddress address,
                                                            const TlsWishes& tls,
                                                            const Known& known) {
-  auto url = parse_url_prefix("engine", address.url);
-  if (!url) return failed(url.error());
-  if (url->path.ends_with("/v1")) url->path.resize(url->path.size() - 3);
-  auto dialer = HttpDialer::to(*url, tls);
-  if (!dialer) return failed(dialer.error());
+  auto url = TRY(parse_url_prefix("engine", address.url));
+  if (url.path.ends_with("/v1")) url.path.resize(url.path.size() - 3);
+  auto dialer = TRY(HttpDialer::to(url, tls));
   return std::shared_ptr<EngineReplica>(
-      new EngineReplica(std::move(address), *std::move(url), {loop, *std::move(dialer)}, known));
+      new EngineReplica(std::move(address), std::move(url), {loop, std::move(dialer)}, known));
 }
 
 EngineReplica::EngineReplica(EngineAddress where, Url parsed, EngineLines connections,

@@ -33,32 +33,25 @@ Front::~Front() = default;
 
 Result<std::unique_ptr<Front>> Front::open(Loop& loop, Backend& backend, FrontOptions options,
                                            EnginePool* engines) {
-  const auto address = parse_listen_address(options.listen);
-  if (!address) return failed(address.error());
+  const auto address = TRY(parse_listen_address(options.listen));
   const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
   const std::string listen = options.listen;
-  if (auto safe = check_exposure(listen, *address, secure, options.asks_for_tokens()); !safe)
-    return failed(safe.error());
+  TRY(check_exposure(listen, address, secure, options.asks_for_tokens()));
   std::shared_ptr<TlsServer> tls;
   if (secure) {
-    auto made = TlsServer::make(options.tls_certificate, options.tls_key);
-    if (!made) return failed(made.error());
-    tls = std::move(*made);
+    tls = TRY(TlsServer::make(options.tls_certificate, options.tls_key));
   }
   std::unique_ptr<AccessLog> log;
   if (!options.access_log.file.empty() || !options.access_log.otlp.empty()) {
-    auto opened = AccessLog::open(options.access_log);
-    if (!opened) return failed(opened.error());
-    log = std::move(*opened);
+    log = TRY(AccessLog::open(options.access_log));
   }
-  const auto listener = listen_on(listen, *address);
-  if (!listener) return failed(listener.error());
+  const auto listener = TRY(listen_on(listen, address));
   auto impl = std::make_unique<Impl>(backend, std::move(options), engines);
   Impl& front = *impl;
   front.log = std::move(log);
   front.desk.log = front.log.get();
-  front.door.shared_memory_on = front.options.shared_memory.value_or(address->loopback);
-  front.listener = DoorListener::open(loop, front.desk, *listener, std::move(tls));
+  front.door.shared_memory_on = front.options.shared_memory.value_or(address.loopback);
+  front.listener = DoorListener::open(loop, front.desk, listener, std::move(tls));
   return std::unique_ptr<Front>(new Front(std::move(impl)));
 }
 

@@ -176,9 +176,7 @@ Result<RequestFacts> facts_of(const HttpHead& head) {
   if (head.timeout_ms) {
     const auto value = whole_number(*head.timeout_ms);
     if (!value || *value > 86'400'000) return bad_input("Partita-Timeout-Ms", "1 to a day's");
-    const auto timeout = timeout_from_us("Partita-Timeout-Ms", *value * 1000);
-    if (!timeout) return failed(timeout.error());
-    facts.timeout_ns = *timeout;
+    facts.timeout_ns = TRY(timeout_from_us("Partita-Timeout-Ms", *value * 1000));
   }
   if (head.grpc_timeout) {
     const auto timeout = grpc_timeout(*head.grpc_timeout);
@@ -186,9 +184,8 @@ Result<RequestFacts> facts_of(const HttpHead& head) {
     facts.timeout_ns = std::min(*timeout, facts.timeout_ns.value_or(*timeout));
   }
   if (head.priority) {
-    const auto value = priority_from("Partita-Priority", whole_number(*head.priority).value_or(99));
-    if (!value) return failed(value.error());
-    facts.priority = *value;
+    facts.priority =
+        TRY(priority_from("Partita-Priority", whole_number(*head.priority).value_or(99)));
   }
   if (head.idempotent) {
     if (*head.idempotent != "true" && *head.idempotent != "false")

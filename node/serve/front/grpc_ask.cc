@@ -135,9 +135,8 @@ CallAnswer answer_call(Backend& backend, const GrpcCaller& caller, std::string_v
 }
 
 Result<GrpcAsk> ask_by_grpc(const Backend& backend, Pieces message) {
-  auto parsed = parse_grpc_infer(message);
-  if (!parsed) return failed(parsed.error());
-  GrpcAsk ask{.wanted = *std::move(parsed)};
+  auto parsed = TRY(parse_grpc_infer(message));
+  GrpcAsk ask{.wanted = std::move(parsed)};
   InferRequest& wanted = ask.wanted;
   ask.asked = asked_model(backend, wanted.model, wanted.version);
   const std::string& service = ask.asked.service;
@@ -155,15 +154,11 @@ Result<BoundRequest> bind_grpc_ask(const Backend& backend, GrpcAsk& ask,
     return bad_input("", "model '" + wanted.model + "' does not take tensors");
   auto bound = bind_request(wanted, *spec, Protocol::grpc);
   if (bound && ask.any_bucket) {
-    auto bucket = fitting_bucket(backend, ask.asked.service, *spec, *bound);
-    if (!bucket) return failed(bucket.error());
-    wanted.model = *std::move(bucket);
+    wanted.model = TRY(fitting_bucket(backend, ask.asked.service, *spec, *bound));
     bound = bind_request(wanted, *backend.model(wanted.model), Protocol::grpc);
   }
   if (!bound) return bound;
-  auto regions = output_regions(memory, *bound);
-  if (!regions) return failed(regions.error());
-  ask.regions = *std::move(regions);
+  ask.regions = TRY(output_regions(memory, *bound));
   return bound;
 }
 

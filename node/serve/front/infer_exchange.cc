@@ -255,12 +255,11 @@ Step InferExchange::on_filled() { return going() ? hand_over() : next_rows(); }
 Result<BoundRequest> InferExchange::bound() {
   auto bound = bind_request(wanted_, *model_, Protocol::http);
   if (!bound || !any_bucket_) return bound;
-  auto bucket = fitting_bucket(door_.backend, service, *model_, *bound);
-  if (!bucket) return failed(bucket.error());
-  if (*bucket == service) return bound;
-  auto model = door_.model(*bucket);
+  auto bucket = TRY(fitting_bucket(door_.backend, service, *model_, *bound));
+  if (bucket == service) return bound;
+  auto model = door_.model(bucket);
   if (model == nullptr) return bound;
-  service = *std::move(bucket);
+  service = std::move(bucket);
   model_ = std::move(model);
   return bind_request(wanted_, *model_, Protocol::http);
 }

@@ -5,17 +5,14 @@
 namespace partita::serve {
 Result<std::shared_ptr<OidcTokens>> OidcTokens::open(const std::string& file,
                                                      std::string_view text) {
-  Result<OidcSettings> settings = parse_oidc(file, text);
-  if (!settings) return failed(settings.error());
+  OidcSettings settings = TRY(parse_oidc(file, text));
   std::vector<Role> roles;
-  for (const auto& [name, words] : settings->roles) {
-    Result<Token> may = parse_grant(file + ": role '" + name + "'", words);
-    if (!may) return failed(may.error());
-    roles.push_back({name, *std::move(may)});
+  for (const auto& [name, words] : settings.roles) {
+    Token may = TRY(parse_grant(file + ": role '" + name + "'", words));
+    roles.push_back({name, std::move(may)});
   }
-  auto oidc = Oidc::open(*std::move(settings));
-  if (!oidc) return failed(oidc.error());
-  return std::shared_ptr<OidcTokens>(new OidcTokens(*std::move(oidc), std::move(roles)));
+  auto oidc = TRY(Oidc::open(std::move(settings)));
+  return std::shared_ptr<OidcTokens>(new OidcTokens(std::move(oidc), std::move(roles)));
 }
 
 tl::expected<HeldToken, std::string> OidcTokens::find(std::string_view token, std::int64_t now_s) {

@@ -38,7 +38,7 @@ Result<void> SharedRegion::check(std::uint64_t offset, std::uint64_t bytes) cons
 }
 
 Result<void> SharedRegion::read(std::uint64_t offset, std::span<char> into) const {
-  if (auto inside = check(offset, into.size()); !inside) return inside;
+  TRY(check(offset, into.size()));
   std::size_t done = 0;
   while (done < into.size()) {
     const auto count = ::pread(file_.get(), into.data() + done, into.size() - done,
@@ -51,7 +51,7 @@ Result<void> SharedRegion::read(std::uint64_t offset, std::span<char> into) cons
 }
 
 Result<void> SharedRegion::write(std::uint64_t offset, std::span<const char> from) const {
-  if (auto inside = check(offset, from.size()); !inside) return inside;
+  TRY(check(offset, from.size()));
   struct stat status {};
   const std::uint64_t end = offset_ + offset + from.size();
   if (::fstat(file_.get(), &status) != 0 || static_cast<std::uint64_t>(status.st_size) < end)
@@ -143,18 +143,17 @@ Result<std::shared_ptr<SharedRegion>> named_region(const SharedMemory* memory,
 
 Result<void> read_shared(const SharedMemory* memory, const InferInput& input,
                          const TensorSpec& tensor, std::span<const std::span<char>> rows) {
-  const auto region = named_region(memory, input.place.region);
-  if (!region) return failed(region.error());
+  const auto region = TRY(named_region(memory, input.place.region));
   std::uint64_t offset = input.place.offset;
   if (tensor.type == DataType::bytes) {
     std::string bytes(input.place.bytes, '\0');  // bind_request() has bounded it
-    if (auto read = (*region)->read(offset, bytes); !read) return read;
+    TRY(region->read(offset, bytes));
     auto spread = spread_texts(bytes, tensor, rows);
     if (!spread) spread.error().context = "input '" + input.name + "'";
     return spread;
   }
   for (const std::span<char> row : rows) {
-    if (auto read = (*region)->read(offset, row); !read) return read;
+    TRY(region->read(offset, row));
     offset += row.size();
   }
   return {};
@@ -164,9 +163,7 @@ Result<OutputRegions> output_regions(const SharedMemory* memory, const BoundRequ
   OutputRegions regions(request.outputs.size());
   for (std::size_t i = 0; i < regions.size(); ++i) {
     if (request.outputs[i].carrier != Carrier::shared) continue;
-    auto region = named_region(memory, request.outputs[i].place.region);
-    if (!region) return failed(region.error());
-    regions[i] = *std::move(region);
+    regions[i] = TRY(named_region(memory, request.outputs[i].place.region));
   }
   return regions;
 }
@@ -181,7 +178,7 @@ Result<void> write_shared(const OutputRegions& regions, const BoundRequest& requ
       return bad_input("", "a shared place of " + std::to_string(place.bytes) + " bytes for " +
                                std::to_string(answered[i].bytes));
     for (const std::span<const char> part : answered[i].parts) {
-      if (auto written = regions[i]->write(offset, part); !written) return written;
+      TRY(regions[i]->write(offset, part));
       offset += part.size();
     }
   }

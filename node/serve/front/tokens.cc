@@ -121,12 +121,11 @@ Result<Tokens> parse_tokens(const std::string& file, std::string_view text) {
     if (const std::string fault = token_fault(words[0]); !fault.empty())
       return bad_input(context, fault);
     if (tokens.size() == kMaxTokens) return bad_input(context, "more than 10000 tokens");
-    Result<Token> token = grant_of(context, words, 1);
-    if (!token) return failed(token.error());
+    Token token = TRY(grant_of(context, words, 1));
     if (!secrets.insert(words[0]).second) return bad_input(context, "this token was said before");
-    token->secret = words[0];
-    token->name = "token " + std::to_string(tokens.size() + 1);
-    tokens.push_back(*std::move(token));
+    token.secret = words[0];
+    token.name = "token " + std::to_string(tokens.size() + 1);
+    tokens.push_back(std::move(token));
   }
   if (tokens.empty()) return bad_input(file, "there is no token in it");
   return Tokens(std::move(tokens));

@@ -123,15 +123,13 @@ Result<void> check_edges(const plan::PipelineTerms& pipeline, const Wiring& wiri
 
 Result<Wiring> wired(const plan::PipelineTerms& pipeline, const ModelOf& model_of) {
   Wiring wiring;
-  auto graph = plan::graph_of(pipeline);
-  if (!graph) return failed(graph.error());
-  wiring.graph = *std::move(graph);
+  wiring.graph = TRY(plan::graph_of(pipeline));
   std::set<std::string> read;
   for (std::size_t s = 0; s < pipeline.steps.size(); ++s) {
     const plan::PipelineStep& step = pipeline.steps[s];
     const ModelSpec* const model = model_of(step.service);
     if (!model) return bad_input("step '" + step.service + "'", "no worker has told its model yet");
-    if (auto ok = check_step(step, *model); !ok) return failed(ok.error());
+    TRY(check_step(step, *model));
     for (std::size_t t = 0; t < model->outputs.size(); ++t)
       if (const auto to = step.outputs.find(model->outputs[t].name); to != step.outputs.end())
         wiring.written[to->second] = {s, t};
@@ -147,7 +145,7 @@ Result<Wiring> wired(const plan::PipelineTerms& pipeline, const ModelOf& model_o
     }
   for (const auto& [tensor, port] : wiring.written)
     if (!read.contains(tensor)) wiring.outputs.push_back(tensor);
-  if (auto ok = check_edges(pipeline, wiring); !ok) return failed(ok.error());
+  TRY(check_edges(pipeline, wiring));
   return wiring;
 }
 
@@ -200,20 +198,18 @@ ModelSpec model_of_wiring(const plan::Terms& pipeline, const Wiring& wiring) {
 }
 
 Result<Wiring> composed(const plan::Terms& pipeline, const ModelOf& model_of) {
-  auto wiring = wired(*pipeline.pipeline, model_of);
-  if (!wiring) return wiring;
-  wiring->model = model_of_wiring(pipeline, *wiring);
-  wiring->joints = joint_tensors(*pipeline.pipeline, *wiring);
-  if (auto ok = check_model(pipeline.name, wiring->model); !ok) return failed(ok.error());
+  auto wiring = TRY(wired(*pipeline.pipeline, model_of));
+  wiring.model = model_of_wiring(pipeline, wiring);
+  wiring.joints = joint_tensors(*pipeline.pipeline, wiring);
+  TRY(check_model(pipeline.name, wiring.model));
   return wiring;
 }
 
 }  // namespace
 
 Result<ModelSpec> composed_model(const plan::Terms& pipeline, const ModelOf& model_of) {
-  auto wiring = composed(pipeline, model_of);
-  if (!wiring) return failed(wiring.error());
-  return std::move(wiring->model);
+  auto wiring = TRY(composed(pipeline, model_of));
+  return std::move(wiring.model);
 }
 
 // Whether two are wired alike: of how much a step fans out nothing depends.

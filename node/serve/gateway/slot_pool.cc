@@ -20,9 +20,8 @@ Result<SlotPool> SlotPool::make(const ModelSpec& model, std::size_t memory_bytes
   SlotLayout layout = slot_layout(model);
   const auto slots =
       static_cast<std::uint32_t>(std::clamp<std::size_t>(memory_bytes / layout.bytes, 1, most));
-  Result<SlotMemory> memory = SlotMemory::create(layout.bytes, slots);
-  if (!memory) return failed(memory.error());
-  return SlotPool(model, std::move(layout), *std::move(memory));
+  SlotMemory memory = TRY(SlotMemory::create(layout.bytes, slots));
+  return SlotPool(model, std::move(layout), std::move(memory));
 }
 
 std::optional<std::uint32_t> SlotPool::take() {

@@ -13,10 +13,9 @@ constexpr int kFramesATurn = 64;  // of one worker, before others get a look
 
 Result<std::unique_ptr<WorkerLinks>> WorkerLinks::open(Loop& loop, const std::string& path,
                                                        Listens listens) {
-  Result<Listener> listener = Listener::open(path);
-  if (!listener) return failed(listener.error());
+  Listener listener = TRY(Listener::open(path));
   return std::unique_ptr<WorkerLinks>(
-      new WorkerLinks(loop, *std::move(listener), std::move(listens)));
+      new WorkerLinks(loop, std::move(listener), std::move(listens)));
 }
 
 WorkerLinks::WorkerLinks(Loop& loop, Listener listener, Listens listens)

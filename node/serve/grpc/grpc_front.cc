@@ -68,13 +68,11 @@ class Service final : public grpc::CallbackGenericService {
 Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(const GrpcOptions& options) {
   if (options.tls_certificate.empty() && options.tls_key.empty())
     return grpc::InsecureServerCredentials();
-  if (auto secret = check_secret_file(options.tls_key); !secret) return failed(secret.error());
-  const auto certificate = read_pem(options.tls_certificate);
-  if (!certificate) return failed(certificate.error());
-  const auto key = read_pem(options.tls_key);
-  if (!key) return failed(key.error());
+  TRY(check_secret_file(options.tls_key));
+  const auto certificate = TRY(read_pem(options.tls_certificate));
+  const auto key = TRY(read_pem(options.tls_key));
   grpc::SslServerCredentialsOptions tls;
-  tls.pem_key_cert_pairs.push_back({*key, *certificate});
+  tls.pem_key_cert_pairs.push_back({key, certificate});
   return grpc::SslServerCredentials(tls);
 }
 
@@ -82,9 +80,8 @@ Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(const GrpcOption
 Result<std::unique_ptr<PeerChannels>> channels_to(PeerPool* peers) {
   if (peers == nullptr) return nullptr;
   const std::string& ca = peers->options().ca_file;
-  auto roots = ca.empty() ? Result<std::string>("") : read_pem(ca);
-  if (!roots) return failed(roots.error());
-  return std::make_unique<PeerChannels>(*peers, *std::move(roots));
+  auto roots = TRY(ca.empty() ? Result<std::string>("") : read_pem(ca));
+  return std::make_unique<PeerChannels>(*peers, std::move(roots));
 }
 
 }  // namespace
@@ -101,17 +98,14 @@ GrpcFront::GrpcFront(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
                                                    const GrpcOptions& options) {
-  const auto address = parse_listen_address(options.listen);
-  if (!address) return failed(address.error());
+  const auto address = TRY(parse_listen_address(options.listen));
   const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
-  if (auto safe = check_exposure(options.listen, *address, secure,
+  if (auto safe = check_exposure(options.listen, address, secure,
                                  !options.tokens.empty() || options.oidc != nullptr);
       !safe)
     return failed(safe.error());
-  const auto credentials = credentials_of(options);
-  if (!credentials) return failed(credentials.error());
-  auto peers = channels_to(options.peers);
-  if (!peers) return failed(peers.error());
+  const auto credentials = TRY(credentials_of(options));
+  auto peers = TRY(channels_to(options.peers));
   keep_pages();
   auto impl = std::make_unique<Impl>();
   impl->shared = std::shared_ptr<GrpcShared>(
@@ -121,14 +115,14 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
                      .oidc = options.oidc,
                      .new_traces = options.new_traces,
                      .log = options.log,
-                     .memory = address->loopback ? options.memory : nullptr,
+                     .memory = address.loopback ? options.memory : nullptr,
                      .most_per_connection = options.calls_per_connection,
                      .most_calls = options.calls,
                      .most_in_stream = options.requests_of_stream,
-                     .peers = *std::move(peers)});
+                     .peers = std::move(peers)});
   impl->service = std::make_unique<Service>(impl->shared);
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address_text(address->address), *credentials, &impl->port);
+  builder.AddListeningPort(address_text(address.address), credentials, &impl->port);
   builder.RegisterCallbackGenericService(impl->service.get());
   builder.SetMaxReceiveMessageSize(static_cast<int>(
       std::min<std::size_t>(options.message_bytes, std::numeric_limits<int>::max())));

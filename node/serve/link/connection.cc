@@ -34,11 +34,10 @@ tl::unexpected<Error> in_use(const std::string& path) {
 }  // namespace
 
 Result<Connection> Connection::connect(const std::string& path) {
-  const auto address = UnixAddress::of(path);
-  if (!address) return failed(address.error());
+  const auto address = TRY(UnixAddress::of(path));
   Descriptor fd(::socket(AF_UNIX, kSocketType, 0));
   if (fd.get() < 0) return system_error(path, "cannot make a socket", errno);
-  if (::connect(fd.get(), address->get(), UnixAddress::size()) == 0) {
+  if (::connect(fd.get(), address.get(), UnixAddress::size()) == 0) {
     return Connection(std::move(fd));
   }
   if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN) {
@@ -95,11 +94,10 @@ Listener::~Listener() {
 }
 
 Result<Listener> Listener::open(const std::string& path) {
-  const auto address = UnixAddress::of(path);
-  if (!address) return failed(address.error());
+  const auto address = TRY(UnixAddress::of(path));
   Descriptor lock(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kOwnerOnly));
   if (lock.get() < 0) return system_error(path + ".lock", "cannot open it", errno);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || answers(*address)) return in_use(path);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 || answers(address)) return in_use(path);
   struct stat found {};
   if (::lstat(path.c_str(), &found) == 0) {
     if (!S_ISSOCK(found.st_mode)) return bad_input(path, "this file is no socket");
@@ -109,7 +107,7 @@ Result<Listener> Listener::open(const std::string& path) {
   if (fd.get() < 0) return system_error(path, "cannot make a socket", errno);
   // The file gets the socket's own mode, so that nobody else can connect even for a moment.
   if (::fchmod(fd.get(), kOwnerOnly) != 0 ||
-      ::bind(fd.get(), address->get(), UnixAddress::size()) != 0) {
+      ::bind(fd.get(), address.get(), UnixAddress::size()) != 0) {
     return system_error(path, "cannot make the socket", errno);
   }
   if (::listen(fd.get(), kBacklog) != 0) {

@@ -91,16 +91,15 @@ Result<Descriptor> SlotMemory::sealed(std::size_t size) {
 Result<SlotMemory> SlotMemory::create(std::uint64_t slot_bytes, std::uint32_t slots) {
   const std::size_t size = size_of_all(slot_bytes, slots);
   if (size == 0) return bad_input(kContext, "this many bytes cannot be");
-  Result<Descriptor> fd = sealed(size);
-  if (!fd) return failed(fd.error());
-  return map(*std::move(fd), slot_bytes, slots);
+  Descriptor fd = TRY(sealed(size));
+  return map(std::move(fd), slot_bytes, slots);
 }
 
 Result<SlotMemory> SlotMemory::attach(Descriptor fd, std::uint64_t slot_bytes,
                                       std::uint32_t slots) {
   const std::size_t size = size_of_all(slot_bytes, slots);
   if (size == 0) return bad_input(kContext, "this many bytes cannot be");
-  if (auto sound = check_memory(fd.get(), size, "REGION"); !sound) return failed(sound.error());
+  TRY(check_memory(fd.get(), size, "REGION"));
   return map(std::move(fd), slot_bytes, slots);
 }
 
@@ -113,8 +112,7 @@ bool SlotMemory::holds(const Joint& joint) const {
 
 Result<void> SlotMemory::join(int fd, const Joint& joint) {
   if (!holds(joint)) return bad_input(kContext, "JOINT says what no slot has");
-  if (auto sound = check_memory(fd, joint.bytes * joint.slots.size(), "JOINT"); !sound)
-    return sound;
+  TRY(check_memory(fd, joint.bytes * joint.slots.size(), "JOINT"));
   for (std::size_t i = 0; i < joint.slots.size(); ++i)
     if (!remap(base(joint.slots[i]) + joint.offset, joint.bytes, fd, i * joint.bytes,
                joint.writable))

@@ -436,8 +436,7 @@ Result<LoadOutcome> run_load(const LoadOptions& options, std::vector<LoadService
   if (services.empty()) return bad_input("", "there is no service to send requests to");
   if (options.connections < 1 || options.connections > kMaxLoadConnections)
     return bad_input("connections", fmt::format("must be 1 to {}", kMaxLoadConnections));
-  const Result<HttpDialer> dialer = HttpDialer::to(options.url, options.tls);
-  if (!dialer) return failed(dialer.error());
+  const HttpDialer dialer = TRY(HttpDialer::to(options.url, options.tls));
   std::vector<Stream> streams;
   for (LoadService& service : services) {
     RequestTarget target{options.url, service.name, options.token};
@@ -448,24 +447,23 @@ Result<LoadOutcome> run_load(const LoadOptions& options, std::vector<LoadService
           {.service = std::move(service), .requests = {}, .target = target, .rng = rng});
       continue;
     }
-    const auto inputs = inputs_of(*dialer, target, clock);
-    if (!inputs) return failed(inputs.error());
+    const auto inputs = TRY(inputs_of(dialer, target, clock));
     if (service.models) {
       Stream& set = streams.emplace_back(
           Stream{.service = std::move(service), .requests = {}, .target = target, .rng = rng});
-      set.inputs = *inputs;
+      set.inputs = inputs;
       for (const plan::SetModel& model : set.service.models->models)
         set.until.push_back((set.until.empty() ? 0 : set.until.back()) + model.weight);
       continue;
     }
     Stream& stream = streams.emplace_back(Stream{std::move(service), {}});
     do {
-      stream.requests.push_back(infer_request(target, *inputs, rng.split(stream.requests.size())));
+      stream.requests.push_back(infer_request(target, inputs, rng.split(stream.requests.size())));
     } while (stream.requests.size() < kMostBodies &&
              stream.requests.size() * stream.requests.front().size() < kBodiesBytes);
   }
   const FirstInLine first(options.first_in_line);
-  Result<LoadOutcome> outcome = LoadEngine(options, *dialer, std::move(streams), clock).run();
+  Result<LoadOutcome> outcome = LoadEngine(options, dialer, std::move(streams), clock).run();
   if (outcome) outcome->first_in_line = first.granted();
   return outcome;
 }

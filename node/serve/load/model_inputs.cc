@@ -96,9 +96,8 @@ std::string path_word(std::string_view name) {
 }  // namespace
 
 Result<std::vector<TensorSpec>> parse_model_inputs(const std::string& file, std::string_view json) {
-  const auto document = parse_document(file, json);
-  if (!document) return failed(document.error());
-  Fields fields(*document);
+  const auto document = TRY(parse_document(file, json));
+  Fields fields(document);
   std::vector<TensorSpec> inputs;
   std::size_t bytes = 0;
   for (const Node& item : fields.list("inputs", kMaxTensors)) {

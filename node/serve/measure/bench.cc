@@ -79,18 +79,16 @@ struct Bench::State {
 };
 
 Result<void> Bench::State::send(Client& client, const Frame& frame, int descriptor) {
-  const Result<bool> sent = client.connection.send(encode(frame), descriptor);
-  if (!sent) return failed(sent.error());
-  if (!*sent) return environment_error("worker", "it does not read what it is sent");
+  const bool sent = TRY(client.connection.send(encode(frame), descriptor));
+  if (!sent) return environment_error("worker", "it does not read what it is sent");
   return {};
 }
 
 Result<void> Bench::State::accept() {
   for (;;) {
-    auto accepted = listener.accept();
-    if (!accepted) return failed(accepted.error());
-    if (!*accepted) return {};
-    clients.push_back({.connection = std::move(**accepted)});
+    auto accepted = TRY(listener.accept());
+    if (!accepted) return {};
+    clients.push_back({.connection = std::move(*accepted)});
   }
 }
 
@@ -99,10 +97,9 @@ Result<void> Bench::State::hear(Client& client, const Frame& frame, Descriptor) 
     model = hello->model;
     const SlotLayout layout = slot_layout(*model);
     const auto slots = static_cast<std::uint32_t>(model->max_batch);
-    Result<SlotMemory> memory = SlotMemory::create(layout.bytes, slots);
-    if (!memory) return failed(memory.error());
-    fill(*model, layout, *memory);
-    client.memory = *std::move(memory);
+    SlotMemory memory = TRY(SlotMemory::create(layout.bytes, slots));
+    fill(*model, layout, memory);
+    client.memory = std::move(memory);
     return send(client, Region{.slot_bytes = layout.bytes, .slots = slots}, client.memory->fd());
   }
   if (std::holds_alternative<Ready>(frame)) client.ready = true;
@@ -117,14 +114,12 @@ Result<void> Bench::State::pump(const Take& take) {
   for (std::size_t i = 1; i < watched.size(); ++i) {
     if (watched[i].revents == 0) continue;
     Client& client = clients[i - 1];
-    Result<Received> received = client.connection.receive(buffer);
-    if (!received) return failed(received.error());
-    if (received->kind == Received::Kind::ended) return environment_error("worker", "it has ended");
-    if (received->kind == Received::Kind::nothing_yet) continue;
-    const Result<Frame> frame = decode(received->bytes);
-    if (!frame) return failed(frame.error());
-    if (auto heard = hear(client, *frame, std::move(received->descriptor)); !heard) return heard;
-    if (auto taken = take(client, *frame); !taken) return taken;
+    Received received = TRY(client.connection.receive(buffer));
+    if (received.kind == Received::Kind::ended) return environment_error("worker", "it has ended");
+    if (received.kind == Received::Kind::nothing_yet) continue;
+    const Frame frame = TRY(decode(received.bytes));
+    TRY(hear(client, frame, std::move(received.descriptor)));
+    if (auto taken = take(client, frame); !taken) return taken;
   }
   return accept();
 }
@@ -135,9 +130,8 @@ Bench::Bench(Bench&&) noexcept = default;
 Bench& Bench::operator=(Bench&&) noexcept = default;
 
 Result<Bench> Bench::open(const std::string& path) {
-  Result<Listener> listener = Listener::open(path);
-  if (!listener) return failed(listener.error());
-  return Bench(std::make_unique<State>(*std::move(listener)));
+  Listener listener = TRY(Listener::open(path));
+  return Bench(std::make_unique<State>(std::move(listener)));
 }
 
 const ModelSpec& Bench::model() const { return *state_->model; }
@@ -189,7 +183,7 @@ Result<BenchPoint> Bench::measure(int batch, const BenchLimits& limits,
   bool warm = false;
   while (!stopping) {
     if (!alive()) return failed({ErrorCode::not_found, "a worker has ended", ""});
-    if (auto pumped = state_->pump(take); !pumped) return failed(pumped.error());
+    TRY(state_->pump(take));
     const std::int64_t now = now_ns();
     if (batches >= least && now - begin >= limits.window_ns) {
       if (warm)

@@ -76,47 +76,44 @@ Result<GpuState> GpuPlaces::read() {
 }
 
 Result<std::vector<int>> GpuPlaces::sizes() {
-  const Result<GpuState> state = read();
-  if (!state) return failed(state.error());
+  const GpuState state = TRY(read());
   std::set<int> sizes;
-  if (state->mig_enabled) {
-    const Result<std::vector<ProfileInfo>> offered = driver_.profiles(gpu_);
-    if (!offered) return failed(offered.error());
-    for (const ProfileInfo& profile : *offered)
+  if (state.mig_enabled) {
+    const std::vector<ProfileInfo> offered = TRY(driver_.profiles(gpu_));
+    for (const ProfileInfo& profile : offered)
       if (exec::is_plain(profile.name)) sizes.insert(profile.gpcs);
   } else {
     for (int gpcs = 1; gpcs <= slices_; ++gpcs) sizes.insert(gpcs);
   }
   if (sizes.empty()) {
     return failed({ErrorCode::not_supported,
-                   fmt::format("GPU {} ({}) has no sizes that are known", gpu_, state->name),
+                   fmt::format("GPU {} ({}) has no sizes that are known", gpu_, state.name),
                    "--gpu"});
   }
   return std::vector<int>(sizes.begin(), sizes.end());
 }
 
 Result<GpuPlace> GpuPlaces::borrow(int gpcs) {
-  if (auto gone = give_back(); !gone) return failed(gone.error());
-  const Result<GpuState> state = read();
-  if (!state) return failed(state.error());
-  const auto holder = holder_of(*state);
+  TRY(give_back());
+  const GpuState state = TRY(read());
+  const auto holder = holder_of(state);
   const auto in_use = [&](const std::string& what) {
     return failed({ErrorCode::in_use,
                    fmt::format("GPU {} is used by process {}{}; {}", gpu_, holder->pid,
                                holder->name.empty() ? "" : " (" + holder->name + ")", what),
                    "--gpu"});
   };
-  GpuPlace place{.gpcs = gpcs, .device = state->uuid};
-  if (!state->mig_enabled) {
+  GpuPlace place{.gpcs = gpcs, .device = state.uuid};
+  if (!state.mig_enabled) {
     if (holder) return in_use("a whole GPU is measured when nobody else uses it");
     place.percentage = kWhole * gpcs / slices_;
-  } else if (const auto idle = std::ranges::find_if(state->instances,
+  } else if (const auto idle = std::ranges::find_if(state.instances,
                                                     [&](const Instance& instance) {
                                                       return instance.gpcs == gpcs &&
                                                              exec::is_plain(instance.profile) &&
                                                              instance.whole() && !instance.busy();
                                                     });
-             idle != state->instances.end()) {
+             idle != state.instances.end()) {
     place.device = idle->uuid();
     place.profile = idle->profile;
   } else if (holder) {
@@ -125,12 +122,10 @@ Result<GpuPlace> GpuPlaces::borrow(int gpcs) {
                     "only on a GPU that nobody uses",
                     gpcs));
   } else {
-    const Result<std::vector<ProfileInfo>> offered = driver_.profiles(gpu_);
-    if (!offered) return failed(offered.error());
-    const Result<exec::Loan> lent = loans_.make(gpu_, profiles_of(*offered, gpcs));
-    if (!lent) return failed(lent.error());
-    lent_ = place.device = lent->device;
-    place.profile = lent->profile;
+    const std::vector<ProfileInfo> offered = TRY(driver_.profiles(gpu_));
+    const exec::Loan lent = TRY(loans_.make(gpu_, profiles_of(offered, gpcs)));
+    lent_ = place.device = lent.device;
+    place.profile = lent.profile;
   }
   place_ = place;
   return place;

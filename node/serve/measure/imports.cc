@@ -49,31 +49,28 @@ void keep_fastest(profile::WorkloadProfile& profile, const ProfilePoint& point) 
 Result<profile::ProfileTable> from_perf_analyzer(const Csv& csv, const ToldOfImport& told) {
   const std::string at = csv.at(csv.header);
   if (!told.batch) return bad_input("--batch", "perf_analyzer does not write it (its -b); say it");
-  const auto name = name_in(at, told, "");
-  if (!name) return failed(name.error());
+  const auto name = TRY(name_in(at, told, ""));
   const int rate = csv.column("Inferences/Second");
   if (rate < 0 || (csv.column("Concurrency") < 0 && csv.column("Request Rate") < 0)) {
     return bad_input(at, "no columns Concurrency and Inferences/Second: not perf_analyzer's");
   }
-  profile::WorkloadProfile profile{.model = *name, .points = {}};
+  profile::WorkloadProfile profile{.model = name, .points = {}};
   int line = 0;
   for (const CsvRow& row : csv.rows) {
-    const Result<double> throughput = csv_number(csv, row, rate, kRates);
-    if (!throughput) return failed(throughput.error());
+    const double throughput = TRY(csv_number(csv, row, rate, kRates));
     double micros = 0;
     for (const char* column :
          {"Server Compute Input", "Server Compute Infer", "Server Compute Output"}) {
       const int index = csv.column(column);
       if (index < 0) continue;
-      const Result<double> part = csv_number(csv, row, index, kRates);
-      if (!part) return failed(part.error());
-      micros += *part;
+      const double part = TRY(csv_number(csv, row, index, kRates));
+      micros += part;
     }
-    if (*throughput == 0) continue;
+    if (throughput == 0) continue;
     ProfilePoint point{.gpcs = told.gpcs,
                        .batch = *told.batch,
                        .processes = told.processes,
-                       .throughput = {*throughput},
+                       .throughput = {throughput},
                        .latency = {micros / kMicrosPerMilli},
                        .memory = {}};
     if (micros == 0) point.latency = {implied_ms(point)};
@@ -90,7 +87,7 @@ Result<profile::ProfileTable> from_perf_analyzer(const Csv& csv, const ToldOfImp
                                  profile.points[0].latency.value, implied_ms(profile.points[0]),
                                  *told.batch, told.processes));
   }
-  return profile::ProfileTable{{*name, std::move(profile)}};
+  return profile::ProfileTable{{name, std::move(profile)}};
 }
 
 // "2:GPU", "1/GPU": how many instances of the model ran.
@@ -114,24 +111,20 @@ Result<profile::ProfileTable> from_model_analyzer(const Csv& csv, const ToldOfIm
   }
   profile::ProfileTable table;
   for (const CsvRow& row : csv.rows) {
-    const auto name = name_in(csv.at(row), told, row.cells[static_cast<std::size_t>(model)]);
-    if (!name) return failed(name.error());
-    const Result<int> size = csv_integer(csv, row, batch, kBatches);
-    if (!size) return failed(size.error());
-    const Result<int> processes = instances_of(csv, row, group);
-    if (!processes) return failed(processes.error());
-    const Result<double> throughput = csv_number(csv, row, rate, kRates);
-    if (!throughput) return failed(throughput.error());
-    if (*throughput == 0) continue;
+    const auto name = TRY(name_in(csv.at(row), told, row.cells[static_cast<std::size_t>(model)]));
+    const int size = TRY(csv_integer(csv, row, batch, kBatches));
+    const int processes = TRY(instances_of(csv, row, group));
+    const double throughput = TRY(csv_number(csv, row, rate, kRates));
+    if (throughput == 0) continue;
     ProfilePoint point{.gpcs = told.gpcs,
-                       .batch = *size,
-                       .processes = *processes,
-                       .throughput = {*throughput},
+                       .batch = size,
+                       .processes = processes,
+                       .throughput = {throughput},
                        .latency = {},
                        .memory = {}};
     point.latency = {implied_ms(point)};
-    profile::WorkloadProfile& profile = table[*name];
-    profile.model = *name;
+    profile::WorkloadProfile& profile = table[name];
+    profile.model = name;
     keep_fastest(profile, point);
   }
   if (table.empty()) return bad_input(csv.at(csv.header), "no row has a throughput");
@@ -148,10 +141,9 @@ std::optional<ForeignForm> foreign_form(std::string_view word) {
 
 Result<profile::ProfileTable> import_foreign(ForeignForm form, const std::string& file,
                                              std::string_view text, const ToldOfImport& told) {
-  const Result<Csv> csv = profile::parse_csv(file, text);
-  if (!csv) return failed(csv.error());
-  return form == ForeignForm::perf_analyzer ? from_perf_analyzer(*csv, told)
-                                            : from_model_analyzer(*csv, told);
+  const Csv csv = TRY(profile::parse_csv(file, text));
+  return form == ForeignForm::perf_analyzer ? from_perf_analyzer(csv, told)
+                                            : from_model_analyzer(csv, told);
 }
 
 }  // namespace partita::serve

@@ -92,8 +92,7 @@ Result<std::int64_t> check_input(const InferInput& input, const TensorSpec& tens
                                     " bytes a row (--open-bytes of the worker)");
     row_bytes = *bytes;
   }
-  if (auto sized = check_bytes(input, tensor, static_cast<std::uint64_t>(rows), row_bytes); !sized)
-    return failed(sized.error());
+  TRY(check_bytes(input, tensor, static_cast<std::uint64_t>(rows), row_bytes));
   return rows;
 }
 
@@ -127,19 +126,18 @@ Result<std::vector<BoundOutput>> bind_outputs(const InferRequest& request, const
     for (const TensorSpec& tensor : model.outputs) wishes.push_back({.name = tensor.name});
   std::vector<BoundOutput> bound;
   for (const InferOutput& wish : wishes) {
-    auto output = bind_output(wish, request, model, items);
-    if (!output) return failed(output.error());
-    if (protocol == Protocol::grpc && output->carrier == Carrier::json)
-      output->carrier = Carrier::binary;
-    const TensorSpec& tensor = model.outputs[static_cast<std::size_t>(output->tensor)];
-    if (output->carrier == Carrier::json && json_cannot(tensor.type))
+    auto output = TRY(bind_output(wish, request, model, items));
+    if (protocol == Protocol::grpc && output.carrier == Carrier::json)
+      output.carrier = Carrier::binary;
+    const TensorSpec& tensor = model.outputs[static_cast<std::size_t>(output.tensor)];
+    if (output.carrier == Carrier::json && json_cannot(tensor.type))
       return bad_input(
           "output '" + tensor.name + "'",
           std::string(name_of(tensor.type)) + " cannot be written in JSON: ask for binary_data");
     for (const BoundOutput& before : bound)
-      if (before.tensor == output->tensor)
+      if (before.tensor == output.tensor)
         return bad_input("output '" + tensor.name + "'", "asked for twice");
-    bound.push_back(std::move(*output));
+    bound.push_back(std::move(output));
   }
   return bound;
 }
@@ -173,12 +171,11 @@ Result<BoundRequest> bind_request(const InferRequest& request, const ModelSpec& 
     if (given[position]) return bad_input(context, "given twice");
     given[position] = true;
     const TensorSpec& tensor = model.inputs[position];
-    const Result<std::int64_t> rows = check_input(input, tensor);
-    if (!rows) return failed(rows.error());
+    const std::int64_t rows = TRY(check_input(input, tensor));
     if (tensor.batch_axis != kNoBatchAxis) {
-      if (counted == nullptr) bound.items = static_cast<int>(*rows);
-      if (*rows != bound.items)
-        return bad_input(context, std::to_string(*rows) + " rows where '" + *counted + "' has " +
+      if (counted == nullptr) bound.items = static_cast<int>(rows);
+      if (rows != bound.items)
+        return bad_input(context, std::to_string(rows) + " rows where '" + *counted + "' has " +
                                       std::to_string(bound.items));
       counted = &input.name;
     }
@@ -191,9 +188,7 @@ Result<BoundRequest> bind_request(const InferRequest& request, const ModelSpec& 
   }
   for (std::size_t i = 0; i < given.size(); ++i)
     if (!given[i]) return bad_input("input '" + model.inputs[i].name + "'", "missing");
-  auto outputs = bind_outputs(request, model, protocol, bound.items);
-  if (!outputs) return failed(outputs.error());
-  bound.outputs = std::move(*outputs);
+  bound.outputs = TRY(bind_outputs(request, model, protocol, bound.items));
   return bound;
 }
 

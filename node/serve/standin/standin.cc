@@ -303,14 +303,11 @@ Standin::Standin(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Standin::~Standin() = default;
 
 Result<std::unique_ptr<Standin>> Standin::open(Loop& loop, StandinOptions options) {
-  const auto address = parse_listen_address(options.listen);
-  if (!address) return failed(address.error());
-  if (auto safe = check_exposure(options.listen, *address, false, false); !safe)
-    return failed(safe.error());
-  const auto fd = listen_on(options.listen, *address);
-  if (!fd) return failed(fd.error());
+  const auto address = TRY(parse_listen_address(options.listen));
+  TRY(check_exposure(options.listen, address, false, false));
+  const auto fd = TRY(listen_on(options.listen, address));
   auto impl = std::make_unique<Impl>(loop, std::move(options));
-  impl->listener = DoorListener::open(loop, impl->desk, *fd);
+  impl->listener = DoorListener::open(loop, impl->desk, fd);
   return std::unique_ptr<Standin>(new Standin(std::move(impl)));
 }
 

@@ -36,7 +36,7 @@ class ForwardEngine final : public Engine {
     const std::size_t items = slots.size();
     std::vector<std::string_view> tensors;
     std::vector<std::size_t> sizes;
-    if (auto gathered = gather(slots, tensors, sizes); !gathered) return gathered;
+    TRY(gather(slots, tensors, sizes));
     const std::string json = oip_request_json(spec_, items, sizes);
     const std::size_t bytes = std::accumulate(sizes.begin(), sizes.end(), json.size());
     const std::string head = fmt::format(
@@ -48,10 +48,9 @@ class ForwardEngine final : public Engine {
     std::uint64_t most = kMaxAnswerHead;
     for (const TensorSpec& output : spec_.outputs)
       most += items * bytes_of(output) * (output.type == DataType::bytes ? kLongTexts : 1);
-    const Result<HttpResponse> answer = client_.ask(pieces, most);
-    if (!answer) return failed(answer.error());
-    if (answer->status() != 200) return environment_error("forward", refusal(*answer));
-    return scatter(*answer, slots);
+    const HttpResponse answer = TRY(client_.ask(pieces, most));
+    if (answer.status() != 200) return environment_error("forward", refusal(answer));
+    return scatter(answer, slots);
   }
 
  private:
@@ -83,22 +82,21 @@ class ForwardEngine final : public Engine {
   Result<void> scatter(const HttpResponse& answer, std::span<char* const> slots) {
     const std::string_view said = answer.header("inference-header-content-length");
     const auto json_bytes = parse_number<std::uint64_t>(said);
-    const auto outputs = parse_oip_answer(spec_, slots.size(), answer.body(),
-                                          json_bytes ? *json_bytes : answer.body().size());
-    if (!outputs) return failed(outputs.error());
+    const auto outputs = TRY(parse_oip_answer(spec_, slots.size(), answer.body(),
+                                              json_bytes ? *json_bytes : answer.body().size()));
     for (std::size_t t = 0; t < spec_.outputs.size(); ++t) {
       const std::size_t size = bytes_of(spec_.outputs[t]);
       if (spec_.outputs[t].type == DataType::bytes) {
         std::vector<std::span<char>> rows;
         for (char* slot : slots) rows.emplace_back(slot + layout_.outputs[t], size);
-        const auto filled = fill_texts((*outputs)[t], spec_.outputs[t], rows);
+        const auto filled = fill_texts(outputs[t], spec_.outputs[t], rows);
         if (!filled)
           return bad_input("output '" + spec_.outputs[t].name + "'", filled.error().message);
         too_long(*filled, spec_.outputs[t]);
         continue;
       }
       for (std::size_t i = 0; i < slots.size(); ++i)
-        std::memcpy(slots[i] + layout_.outputs[t], (*outputs)[t].data() + (i * size), size);
+        std::memcpy(slots[i] + layout_.outputs[t], outputs[t].data() + (i * size), size);
     }
     return {};
   }
@@ -118,15 +116,13 @@ Result<EnginePointer> forward_engine(const ForwardOptions& options) {
   const std::string request =
       fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", url.path, authority_of(url));
   const std::string_view piece = request;
-  const Result<HttpResponse> answer = client.ask({&piece, 1}, kMaxMetadata);
-  if (!answer) return failed(answer.error());
-  if (answer->status() != 200) return environment_error("--forward", refusal(*answer));
-  Result<ModelSpec> spec = parse_oip_metadata(answer->body(), options.max_batch, options.shapes);
-  if (!spec) return failed(spec.error());
-  give_text_room(*spec, options.text_bytes);
-  if (auto checked = check_model("--forward", *spec); !checked) return failed(checked.error());
+  const HttpResponse answer = TRY(client.ask({&piece, 1}, kMaxMetadata));
+  if (answer.status() != 200) return environment_error("--forward", refusal(answer));
+  ModelSpec spec = TRY(parse_oip_metadata(answer.body(), options.max_batch, options.shapes));
+  give_text_room(spec, options.text_bytes);
+  TRY(check_model("--forward", spec));
   return EnginePointer(
-      std::make_unique<ForwardEngine>(std::move(url), *std::move(spec), options.timeout_ns));
+      std::make_unique<ForwardEngine>(std::move(url), std::move(spec), options.timeout_ns));
 }
 
 }  // namespace partita::serve

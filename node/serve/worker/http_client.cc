@@ -45,7 +45,7 @@ Result<Descriptor> connect_to(const addrinfo& address, std::int64_t deadline) {
   if (fd.get() < 0) return http_error("cannot make a socket", errno);
   if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return http_error("cannot connect", errno);
-    if (auto ready = await(fd.get(), POLLOUT, deadline); !ready) return failed(ready.error());
+    TRY(await(fd.get(), POLLOUT, deadline));
     int error = 0;
     socklen_t size = sizeof error;
     ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -99,7 +99,7 @@ Result<void> HttpConnection::send(std::span<const std::string_view> pieces, std:
     message.msg_iovlen = vectors.size();
     const ssize_t sent = ::sendmsg(fd(), &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EAGAIN) {
-      if (auto ready = await(fd(), POLLOUT, deadline); !ready) return ready;
+      TRY(await(fd(), POLLOUT, deadline));
       continue;
     }
     if (sent < 0 && errno != EINTR) return http_error("cannot send", errno);
@@ -143,14 +143,12 @@ Result<HttpResponse> HttpClient::ask(std::span<const std::string_view> pieces,
 Result<HttpResponse> HttpClient::ask_once(std::span<const std::string_view> pieces,
                                           std::uint64_t max_body, std::int64_t deadline) {
   if (!connection_) {
-    Result<HttpConnection> opened = HttpConnection::open(url_, deadline);
-    if (!opened) return failed(opened.error());
-    connection_ = *std::move(opened);
+    connection_ = TRY(HttpConnection::open(url_, deadline));
   }
   HttpResponse reader(max_body);
   HttpConnection connection = *std::move(connection_);  // kept again only when all went well
   connection_.reset();
-  if (auto sent = connection.send(pieces, deadline); !sent) return failed(sent.error());
+  TRY(connection.send(pieces, deadline));
   while (!reader.done()) {
     if (auto got = connection.receive(reader, deadline); !got) return failed(got.error());
   }

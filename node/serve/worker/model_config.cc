@@ -45,8 +45,7 @@ class ConfigTaker {
   explicit ConfigTaker(std::string file) : file_(std::move(file)) {}
 
   Result<ModelConfig> take(const ProtoField& all) {
-    for (const ProtoField& field : all.fields)
-      if (auto took = take_field(field); !took) return failed(took.error());
+    for (const ProtoField& field : all.fields) TRY(take_field(field));
     for (const ProtoField& field : all.fields)
       if (field.name == "model_warmup") take_usual(field);
     return std::move(config_);
@@ -147,9 +146,8 @@ class ConfigTaker {
 }  // namespace
 
 Result<ModelConfig> parse_model_config(const std::string& file, std::string_view text) {
-  const auto read = parse_text_proto(file, text);
-  if (!read) return failed(read.error());
-  return ConfigTaker(file).take(*read);
+  const auto read = TRY(parse_text_proto(file, text));
+  return ConfigTaker(file).take(read);
 }
 
 }  // namespace partita::serve

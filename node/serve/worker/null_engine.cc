@@ -126,9 +126,8 @@ Result<TensorSpec> parse_tensor_spec(const std::string& flag, const std::string&
   if (parts.size() < 2 || parts.size() > 3) {
     return bad_input(flag, "'" + text + "': say NAME:TYPE:SIZES, as in x:FP32:3,224,224");
   }
-  const Result<DataType> type = parse_data_type(flag, parts[1]);
-  if (!type) return failed(type.error());
-  TensorSpec tensor{.name = parts[0], .type = *type};
+  const DataType type = TRY(parse_data_type(flag, parts[1]));
+  TensorSpec tensor{.name = parts[0], .type = type};
   if (parts.size() == 2) return tensor;
   for (const std::string& part : split(parts[2], ',')) {
     const auto size = parse_number<long>(part);

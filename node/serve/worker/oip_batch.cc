@@ -16,10 +16,9 @@ namespace {
 constexpr double kMostExact = 9e15;  // whole numbers that a double holds
 
 Result<std::vector<std::int64_t>> shape_of(const Document& document, const Node& tensor) {
-  const Result<const Node*> list = list_member(document, tensor, "shape");
-  if (!list) return failed(list.error());
+  const Node* list = TRY(list_member(document, tensor, "shape"));
   std::vector<std::int64_t> shape;
-  for (const Node& size : (*list)->items) {
+  for (const Node& size : list->items) {
     const bool whole = size.kind == Node::Kind::number && std::abs(size.number) < kMostExact &&
                        size.number == std::floor(size.number);
     if (!whole) return bad_input(document.at(size), "a shape holds whole numbers");
@@ -30,23 +29,17 @@ Result<std::vector<std::int64_t>> shape_of(const Document& document, const Node&
 
 Result<std::vector<TensorSpec>> tensors_of_metadata(const Document& document, std::string_view key,
                                                     int max_batch, const ChosenShapes& chosen) {
-  const Result<const Node*> list = list_member(document, document.root, key);
-  if (!list) return failed(list.error());
+  const Node* list = TRY(list_member(document, document.root, key));
   std::vector<TensorSpec> tensors;
-  for (const Node& node : (*list)->items) {
-    const Result<std::string> name = string_member(document, node, "name");
-    if (!name) return failed(name.error());
-    const Result<std::string> type = string_member(document, node, "datatype");
-    if (!type) return failed(type.error());
-    const Result<DataType> data_type = parse_data_type(document.at(node), *type);
-    if (!data_type) return failed(data_type.error());
-    const Result<std::vector<std::int64_t>> whole = shape_of(document, node);
-    if (!whole) return failed(whole.error());
-    Result<ItemShape> item = item_shape(*name, *whole, chosen);
-    if (!item) return failed(item.error());
-    if (!item->batched && max_batch > 1)
-      return bad_input(*name, "the server takes one item at a time; say --batch 1");
-    tensors.push_back({.name = *name, .type = *data_type, .shape = std::move(item->shape)});
+  for (const Node& node : list->items) {
+    const std::string name = TRY(string_member(document, node, "name"));
+    const std::string type = TRY(string_member(document, node, "datatype"));
+    const DataType data_type = TRY(parse_data_type(document.at(node), type));
+    const std::vector<std::int64_t> whole = TRY(shape_of(document, node));
+    ItemShape item = TRY(item_shape(name, whole, chosen));
+    if (!item.batched && max_batch > 1)
+      return bad_input(name, "the server takes one item at a time; say --batch 1");
+    tensors.push_back({.name = name, .type = data_type, .shape = std::move(item.shape)});
   }
   return tensors;
 }
@@ -61,12 +54,10 @@ std::vector<std::int64_t> batch_shape(const TensorSpec& tensor, std::size_t item
 // Bytes of this output in the binary part; bad_input when it is not what was asked for.
 Result<std::size_t> output_bytes(const Document& document, const Node& node,
                                  const TensorSpec& wanted, std::size_t items) {
-  const Result<std::string> type = string_member(document, node, "datatype");
-  if (!type) return failed(type.error());
-  const Result<std::vector<std::int64_t>> shape = shape_of(document, node);
-  if (!shape) return failed(shape.error());
+  const std::string type = TRY(string_member(document, node, "datatype"));
+  const std::vector<std::int64_t> shape = TRY(shape_of(document, node));
   const std::vector<std::int64_t> whole = batch_shape(wanted, items);
-  if (*type != name_of(wanted.type) || *shape != whole) {
+  if (type != name_of(wanted.type) || shape != whole) {
     return bad_input(document.at(node),
                      fmt::format("output '{}' is not {} [{}]", wanted.name, name_of(wanted.type),
                                  joined(whole, ",")));
@@ -91,21 +82,17 @@ Result<std::size_t> output_bytes(const Document& document, const Node& node,
 
 Result<ModelSpec> parse_oip_metadata(std::string_view json, int max_batch,
                                      const ChosenShapes& chosen) {
-  const Result<Document> document = parse_document("metadata.json", json);
-  if (!document) return failed(document.error());
-  const Result<std::string> name = string_member(*document, document->root, "name");
-  if (!name) return failed(name.error());
-  auto inputs = tensors_of_metadata(*document, "inputs", max_batch, chosen);
-  if (!inputs) return failed(inputs.error());
-  auto outputs = tensors_of_metadata(*document, "outputs", max_batch, chosen);
-  if (!outputs) return failed(outputs.error());
-  ModelSpec model{.name = *name,
+  const Document document = TRY(parse_document("metadata.json", json));
+  const std::string name = TRY(string_member(document, document.root, "name"));
+  auto inputs = TRY(tensors_of_metadata(document, "inputs", max_batch, chosen));
+  auto outputs = TRY(tensors_of_metadata(document, "outputs", max_batch, chosen));
+  ModelSpec model{.name = name,
                   .platform = "forward",
-                  .inputs = *std::move(inputs),
-                  .outputs = *std::move(outputs),
+                  .inputs = std::move(inputs),
+                  .outputs = std::move(outputs),
                   .max_batch = max_batch};
   give_text_room(model, kTextBytes);
-  if (auto checked = check_model("metadata.json", model); !checked) return failed(checked.error());
+  TRY(check_model("metadata.json", model));
   return model;
 }
 
@@ -139,27 +126,23 @@ Result<std::vector<std::string_view>> parse_oip_answer(const ModelSpec& model, s
                                                        std::string_view body,
                                                        std::size_t json_bytes) {
   if (json_bytes > body.size()) return bad_input("answer", "its JSON is longer than its body");
-  const Result<Document> document = parse_document("answer.json", body.substr(0, json_bytes));
-  if (!document) return failed(document.error());
-  const Result<const Node*> list = list_member(*document, document->root, "outputs");
-  if (!list) return failed(list.error());
+  const Document document = TRY(parse_document("answer.json", body.substr(0, json_bytes)));
+  const Node* list = TRY(list_member(document, document.root, "outputs"));
   std::string_view rest = body.substr(json_bytes);
   std::vector<std::string_view> found(model.outputs.size());
-  for (const Node& node : (*list)->items) {
-    const Result<std::string> name = string_member(*document, node, "name");
-    if (!name) return failed(name.error());
-    const auto output = std::ranges::find(model.outputs, *name, &TensorSpec::name);
+  for (const Node& node : list->items) {
+    const std::string name = TRY(string_member(document, node, "name"));
+    const auto output = std::ranges::find(model.outputs, name, &TensorSpec::name);
     if (output == model.outputs.end()) {
-      return bad_input(document->at(node), "an output that was not asked for");
+      return bad_input(document.at(node), "an output that was not asked for");
     }
-    const Result<std::size_t> bytes = output_bytes(*document, node, *output, items);
-    if (!bytes) return failed(bytes.error());
+    const std::size_t bytes = TRY(output_bytes(document, node, *output, items));
     std::string_view& place = found[static_cast<std::size_t>(output - model.outputs.begin())];
-    if (place.data() != nullptr || rest.size() < *bytes) {
-      return bad_input(document->at(node), "an output twice, or without its bytes");
+    if (place.data() != nullptr || rest.size() < bytes) {
+      return bad_input(document.at(node), "an output twice, or without its bytes");
     }
-    place = rest.substr(0, *bytes);
-    rest.remove_prefix(*bytes);
+    place = rest.substr(0, bytes);
+    rest.remove_prefix(bytes);
   }
   if (!rest.empty() || std::ranges::any_of(found, [](auto part) { return part.empty(); })) {
     return bad_input("answer", "outputs are missing, or bytes are left over");

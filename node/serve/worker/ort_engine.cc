@@ -187,12 +187,12 @@ Result<void> OrtEngine::set_up(ort::SessionOptions& session_options, const OrtOp
   const auto set = [&](Slot slot, int value) {
     return objects_.check(library_.call<ort::SetOption>(slot)(&session_options, value));
   };
-  if (auto done = set(Slot::set_graph_optimization, kAllOptimisations); !done) return done;
-  if (auto done = set(Slot::set_intra_threads, options.threads); !done) return done;
-  if (auto done = set(Slot::set_inter_threads, 1); !done) return done;
+  TRY(set(Slot::set_graph_optimization, kAllOptimisations));
+  TRY(set(Slot::set_intra_threads, options.threads));
+  TRY(set(Slot::set_inter_threads, 1));
   const auto spin = library_.call<ort::AddConfigEntry>(Slot::add_config_entry)(
       &session_options, "session.intra_op.allow_spinning", options.spin ? "1" : "0");
-  if (auto done = objects_.check(spin); !done) return done;
+  TRY(objects_.check(spin));
   std::error_code ignored;
   const bool gpu = options.gpu && std::filesystem::exists("/dev/nvidiactl", ignored);
   return gpu ? add_provider(session_options) : Result<void>{};
@@ -211,13 +211,11 @@ Result<void> OrtEngine::open(const OrtOptions& options) {
       !made)
     return made;
   const auto session_options = objects_.own(made_options, Slot::release_session_options);
-  if (auto done = set_up(*session_options, options); !done) return done;
+  TRY(set_up(*session_options, options));
   ort::Session* session = nullptr;
-  const auto created =
-      library_.check(library_.call<ort::CreateSession>(Slot::create_session)(
+  TRY(library_.check(library_.call<ort::CreateSession>(Slot::create_session)(
                          env, options.model_file.c_str(), session_options.get(), &session),
-                     options.model_file);
-  if (!created) return created;
+                     options.model_file));
   session_ = objects_.own(session, Slot::release_session);
   ort::MemoryInfo* memory = nullptr;
   if (auto made = objects_.check(library_.call<ort::CreateCpuMemoryInfo>(
@@ -232,12 +230,10 @@ Result<void> OrtEngine::open(const OrtOptions& options) {
 
 // Whether rows can be run together, and how large open sizes may be, is tried out.
 Result<void> OrtEngine::learn(const OrtOptions& options) {
-  auto inputs = model_inputs(objects_, *session_);
-  if (!inputs) return failed(inputs.error());
-  auto outputs = model_outputs(objects_, *session_);
-  if (!outputs) return failed(outputs.error());
-  inputs_ = *std::move(inputs);
-  outputs_ = *std::move(outputs);
+  auto inputs = TRY(model_inputs(objects_, *session_));
+  auto outputs = TRY(model_outputs(objects_, *session_));
+  inputs_ = std::move(inputs);
+  outputs_ = std::move(outputs);
   for (const WholeTensor& input : inputs_) input_names_.push_back(input.name.c_str());
   for (const WholeTensor& output : outputs_) output_names_.push_back(output.name.c_str());
   Result<bool> learnt = false;
@@ -265,9 +261,7 @@ Result<void> OrtEngine::learn(const OrtOptions& options) {
 
 // False: some output has no rows. bad_input: no other try will do better.
 Result<bool> OrtEngine::learn_with(const OrtOptions& options, InputWishes wishes) {
-  auto inputs = inputs_of(inputs_, wishes);
-  if (!inputs) return failed(inputs.error());
-  model_.inputs = *std::move(inputs);
+  model_.inputs = TRY(inputs_of(inputs_, wishes));
   model_.max_batch = std::max(1, options.max_batch);
   model_.outputs.clear();
   for (const WholeTensor& output : outputs_)
@@ -289,8 +283,7 @@ Result<bool> OrtEngine::learn_with(const OrtOptions& options, InputWishes wishes
   }
   for (TensorSpec& output : model_.outputs)
     if (is_open(output)) output.open_bytes = options.open_bytes;
-  if (auto checked = check_model(options.model_file, model_); !checked)
-    return failed(checked.error());
+  TRY(check_model(options.model_file, model_));
   return true;
 }
 
@@ -299,11 +292,10 @@ Result<bool> OrtEngine::learn_with(const OrtOptions& options, InputWishes wishes
 Result<bool> OrtEngine::learn_rows(std::size_t rows) {
   const auto few = try_out(rows, false);
   if (!few) return failed(few.error());
-  auto more = rows > 1 ? try_out(rows + 1, false) : few;
-  if (!more) return failed(more.error());
+  auto more = TRY(rows > 1 ? try_out(rows + 1, false) : few);
   const bool axes = has_rows(model_);
   for (std::size_t i = 0; i < model_.outputs.size(); ++i) {
-    const std::vector<std::int64_t>&a = (*few)[i].shape, &b = (*more)[i].shape;
+    const std::vector<std::int64_t>&a = (*few)[i].shape, &b = more[i].shape;
     int axis = kNoBatchAxis, others = 0;
     for (std::size_t d = 0; axes && a.size() == b.size() && d < a.size(); ++d) {
       const bool grows = rows > 1 ? b[d] == a[d] + 1 : d == 0 && outputs_[i].shape[0] <= 1;
@@ -352,25 +344,23 @@ Result<std::vector<WholeTensor>> OrtEngine::try_out(std::size_t rows, bool ones)
     if (value_of_all != 0) fill_values(input.type, value_of_all, data);
     const std::vector<std::span<const char>> texts(input.batch_axis < 0 ? 1 : rows,
                                                    std::span<const char>(data).first(bytes));
-    auto value = is_text(input) ? text_value(library_, input, texts)
-                                : objects_.tensor(*memory_, input, sizes, rows, data.data());
-    if (!value) return failed(value.error());
-    inputs.push_back(*std::move(value));
+    auto value = TRY(is_text(input) ? text_value(library_, input, texts)
+                                    : objects_.tensor(*memory_, input, sizes, rows, data.data()));
+    inputs.push_back(std::move(value));
   }
   for (std::size_t i = 0; i < model_.outputs.size(); ++i)
     outputs.push_back(objects_.own<ort::Value>(nullptr, Slot::release_value));
-  if (auto ran = execute(inputs, outputs); !ran) return failed(ran.error());
+  TRY(execute(inputs, outputs));
   std::vector<WholeTensor> made;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    auto whole = objects_.described(model_.outputs[i].name, *outputs[i]);
-    if (!whole) return failed(whole.error());
-    made.push_back(*std::move(whole));
+    auto whole = TRY(objects_.described(model_.outputs[i].name, *outputs[i]));
+    made.push_back(std::move(whole));
   }
   return made;
 }
 
 Result<void> OrtEngine::make_room() {
-  if (auto split = hide_states(); !split) return split;
+  TRY(hide_states());
   layout_ = slot_layout(spec_);
   const auto simple = [](const TensorSpec& tensor) {
     return tensor.batch_axis == 0 && tensor.open_bytes == 0 && !is_text(tensor);
@@ -434,9 +424,8 @@ Result<OrtEngine::Values> OrtEngine::values_on(const std::vector<TensorSpec>& sp
                                                std::size_t rows, const std::vector<char*>& data) {
   Values values;
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    auto value = objects_.tensor(*memory_, specs[i], specs[i].shape, rows, data[i]);
-    if (!value) return failed(value.error());
-    values.push_back(*std::move(value));
+    auto value = TRY(objects_.tensor(*memory_, specs[i], specs[i].shape, rows, data[i]));
+    values.push_back(std::move(value));
   }
   return values;
 }
@@ -460,11 +449,9 @@ Result<void> OrtEngine::run_in_place(char* slot) {
     for (const std::size_t offset : offsets) data.push_back(slot + offset);
     return data;
   };
-  const Result<Values> inputs = values_on(model_.inputs, 1, places(layout_.inputs));
-  if (!inputs) return failed(inputs.error());
-  Result<Values> outputs = values_on(model_.outputs, 1, places(layout_.outputs));
-  if (!outputs) return failed(outputs.error());
-  return execute(*inputs, *outputs);
+  const Values inputs = TRY(values_on(model_.inputs, 1, places(layout_.inputs)));
+  Values outputs = TRY(values_on(model_.outputs, 1, places(layout_.outputs)));
+  return execute(inputs, outputs);
 }
 
 Result<OrtEngine::Tensors*> OrtEngine::staged(std::size_t rows) {
@@ -474,24 +461,21 @@ Result<OrtEngine::Tensors*> OrtEngine::staged(std::size_t rows) {
     for (std::vector<char>& buffer : buffers) data.push_back(buffer.data());
     return data;
   };
-  Result<Values> inputs = values_on(model_.inputs, rows, starts(staging_in_));
-  if (!inputs) return failed(inputs.error());
-  Result<Values> outputs = values_on(model_.outputs, rows, starts(staging_out_));
-  if (!outputs) return failed(outputs.error());
-  Tensors tensors{*std::move(inputs), *std::move(outputs)};
+  Values inputs = TRY(values_on(model_.inputs, rows, starts(staging_in_)));
+  Values outputs = TRY(values_on(model_.outputs, rows, starts(staging_out_)));
+  Tensors tensors{std::move(inputs), std::move(outputs)};
   return &staged_.emplace(rows, std::move(tensors)).first->second;
 }
 
 Result<void> OrtEngine::run_together(std::span<char* const> slots) {
-  const Result<Tensors*> tensors = staged(slots.size());
-  if (!tensors) return failed(tensors.error());
+  const Tensors* tensors = TRY(staged(slots.size()));
   for (std::size_t t = 0; t < model_.inputs.size(); ++t) {
     const std::size_t bytes = bytes_of(model_.inputs[t]);
     char* to = staging_in_[t].data();
     for (std::size_t i = 0; i < slots.size(); ++i)
       std::memcpy(to + (i * bytes), slots[i] + layout_.inputs[t], bytes);
   }
-  if (auto ran = execute((*tensors)->inputs, (*tensors)->outputs); !ran) return ran;
+  TRY(execute(tensors->inputs, tensors->outputs));
   for (std::size_t t = 0; t < model_.outputs.size(); ++t) {
     const std::size_t bytes = bytes_of(model_.outputs[t]);
     const char* from = staging_out_[t].data();
@@ -567,9 +551,8 @@ Result<OrtEngine::Values> OrtEngine::gather(const Group& group, std::span<char* 
       std::vector<std::span<const char>> texts;
       for (std::size_t i = 0; i < own; ++i)
         texts.emplace_back(input_at(slots[group.items[i]], t), bytes_of(input));
-      auto value = text_value(library_, input, texts);
-      if (!value) return failed(value.error());
-      values.push_back(*std::move(value));
+      auto value = TRY(text_value(library_, input, texts));
+      values.push_back(std::move(value));
       continue;
     }
     const std::size_t bytes = *bytes_of_item(input, group.padded[t]);
@@ -586,9 +569,8 @@ Result<OrtEngine::Values> OrtEngine::gather(const Group& group, std::span<char* 
       filling_.values += given / size;
       filling_.padding += (bytes - given) / size;
     }
-    auto value = objects_.tensor(*memory_, input, group.padded[t], own, staging_in_[t].data());
-    if (!value) return failed(value.error());
-    values.push_back(*std::move(value));
+    auto value = TRY(objects_.tensor(*memory_, input, group.padded[t], own, staging_in_[t].data()));
+    values.push_back(std::move(value));
   }
   return values;
 }
@@ -618,15 +600,13 @@ Result<void> OrtEngine::scatter(const Group& group, std::span<char* const> slots
   if (is_text(spec)) {
     std::vector<std::span<char>> places;
     for (const std::size_t item : group.items) places.push_back(output_row(slots[item], output));
-    auto read = read_text_value(library_, value, spec, places);
-    if (!read) return failed(read.error());
-    for (std::size_t& item : *read) item = group.items[item];
-    too_long(*read, spec);
+    auto read = TRY(read_text_value(library_, value, spec, places));
+    for (std::size_t& item : read) item = group.items[item];
+    too_long(read, spec);
     return {};
   }
-  const auto whole = objects_.described(spec.name, value);
-  if (!whole) return failed(whole.error());
-  std::vector<std::int64_t> padded = whole->shape;
+  const auto whole = TRY(objects_.described(spec.name, value));
+  std::vector<std::int64_t> padded = whole.shape;
   const auto axis = static_cast<std::size_t>(std::max(spec.batch_axis, 0));
   if (spec.batch_axis != kNoBatchAxis) {
     if (padded.size() <= axis || padded[axis] != static_cast<std::int64_t>(rows))
@@ -671,14 +651,12 @@ Result<void> OrtEngine::scatter(const Group& group, std::span<char* const> slots
 }
 
 Result<void> OrtEngine::run_group(const Group& group, std::span<char* const> slots) {
-  const Result<Values> inputs = gather(group, slots);
-  if (!inputs) return failed(inputs.error());
+  const Values inputs = TRY(gather(group, slots));
   Values outputs;
   for (std::size_t i = 0; i < model_.outputs.size(); ++i)
     outputs.push_back(objects_.own<ort::Value>(nullptr, Slot::release_value));
-  if (auto ran = execute(*inputs, outputs); !ran) return ran;
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (auto scattered = scatter(group, slots, i, *outputs[i]); !scattered) return scattered;
+  TRY(execute(inputs, outputs));
+  for (std::size_t i = 0; i < outputs.size(); ++i) TRY(scatter(group, slots, i, *outputs[i]));
   return {};
 }
 
@@ -707,7 +685,7 @@ Result<void> OrtEngine::run(std::span<char* const> slots) {
 
 Result<EnginePointer> ort_engine(const OrtLibrary& library, const OrtOptions& options) {
   auto engine = std::make_unique<OrtEngine>(library, options);
-  if (auto opened = engine->open(options); !opened) return failed(opened.error());
+  TRY(engine->open(options));
   return EnginePointer(std::move(engine));
 }
 

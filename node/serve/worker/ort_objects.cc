@@ -64,25 +64,21 @@ Result<std::vector<WholeTensor>> tensors_of(const OrtObjects& objects, const ort
                                             const Side& side) {
   const OrtLibrary& library = objects.library();
   std::size_t count = 0;
-  if (auto got = objects.check(library.call<ort::Count>(side.count)(&session, &count)); !got)
-    return failed(got.error());
+  TRY(objects.check(library.call<ort::Count>(side.count)(&session, &count)));
   std::vector<WholeTensor> tensors;
   for (std::size_t i = 0; i < count; ++i) {
-    Result<std::string> name = name_of_tensor(objects, session, side.name, i);
-    if (!name) return failed(name.error());
+    std::string name = TRY(name_of_tensor(objects, session, side.name, i));
     ort::TypeInfo* type = nullptr;
-    if (auto got = objects.check(library.call<ort::TypeOf>(side.type)(&session, i, &type)); !got)
-      return failed(got.error());
+    TRY(objects.check(library.call<ort::TypeOf>(side.type)(&session, i, &type)));
     const auto owned = objects.own(type, Slot::release_type_info);
     const ort::TensorInfo* info = nullptr;  // part of the type
     if (auto got = objects.check(
             library.call<ort::CastToTensorInfo>(Slot::cast_to_tensor_info)(type, &info));
         !got)
       return failed(got.error());
-    if (info == nullptr) return bad_input(*name, "it is no tensor");
-    Result<WholeTensor> tensor = objects.described(*std::move(name), info);
-    if (!tensor) return failed(tensor.error());
-    tensors.push_back(*std::move(tensor));
+    if (info == nullptr) return bad_input(name, "it is no tensor");
+    WholeTensor tensor = TRY(objects.described(std::move(name), info));
+    tensors.push_back(std::move(tensor));
   }
   return tensors;
 }
@@ -96,17 +92,15 @@ Result<OrtOwned<ort::Value>> OrtObjects::tensor(const ort::MemoryInfo& memory,
   std::size_t bytes = size_of(spec.type);
   for (const std::int64_t size : shape) bytes *= static_cast<std::size_t>(size);
   ort::Value* value = nullptr;
-  const auto made = check(library_.call<ort::CreateTensorWithData>(Slot::create_tensor_with_data)(
-      &memory, data, bytes, shape.data(), shape.size(), element_of(spec.type), &value));
-  if (!made) return failed(made.error());
+  TRY(check(library_.call<ort::CreateTensorWithData>(Slot::create_tensor_with_data)(
+      &memory, data, bytes, shape.data(), shape.size(), element_of(spec.type), &value)));
   return own(value, Slot::release_value);
 }
 
 Result<WholeTensor> OrtObjects::described(std::string name, const ort::TensorInfo* info) const {
   ort::Element element{};
   std::size_t rank = 0;
-  if (auto got = check(library_.call<ort::ElementType>(Slot::element_type)(info, &element)); !got)
-    return failed(got.error());
+  TRY(check(library_.call<ort::ElementType>(Slot::element_type)(info, &element)));
   if (auto got = check(library_.call<ort::DimensionsCount>(Slot::dimensions_count)(info, &rank));
       !got)
     return failed(got.error());

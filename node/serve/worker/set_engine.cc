@@ -70,13 +70,11 @@ class SetEngine final : public Engine {
   Result<void> run_one(char* slot) {
     const std::string_view named = read_slot_model(slot + layout_.model);
     const std::string model = named.empty() ? first_ : std::string(named);
-    const Result<Engine*> engine = engine_of(model);
-    if (!engine) return failed(engine.error());
-    const Result<void> ran = (*engine)->run(std::span(&slot, 1));
-    if (!ran) return ran;
-    filling_.values += (*engine)->filling().values;
-    filling_.padding += (*engine)->filling().padding;
-    if (const auto& faults = (*engine)->faults(); !faults.empty())
+    const Engine* engine = TRY(engine_of(model));
+    TRY(engine->run(std::span(&slot, 1)));
+    filling_.values += engine->filling().values;
+    filling_.padding += engine->filling().padding;
+    if (const auto& faults = engine->faults(); !faults.empty())
       return failed({ErrorCode::environment, faults.front().message, model});
     return {};
   }
@@ -84,9 +82,8 @@ class SetEngine final : public Engine {
   Result<Engine*> engine_of(const std::string& model) {
     auto found = held_.find(model);
     if (found == held_.end()) {
-      Result<Held> loaded = load(model);
-      if (!loaded) return failed(loaded.error());
-      found = held_.emplace(model, *std::move(loaded)).first;
+      Held loaded = TRY(load(model));
+      found = held_.emplace(model, std::move(loaded)).first;
     } else {
       order_.erase({found->second.place, model});
     }
@@ -158,7 +155,7 @@ class SetEngine final : public Engine {
 Result<EnginePointer> set_engine(SetOptions options) {
   const bool any = options.models.empty();
   auto engine = std::make_unique<SetEngine>(std::move(options));
-  if (auto opened = engine->open(); !opened) return failed(opened.error());
+  TRY(engine->open());
   if (any) engine->take_any();
   return EnginePointer(std::move(engine));
 }

@@ -171,7 +171,7 @@ Result<std::vector<TensorSpec>> inputs_of(const std::vector<WholeTensor>& whole,
     const auto value = wishes.values.find(one.name);
     input.usual_value = value == wishes.values.end() ? 0 : value->second;
     if (input.batch_axis >= 0) input.shape.erase(input.shape.begin() + input.batch_axis);
-    if (auto chosen = choose(input, one.shape, wishes); !chosen) return failed(chosen.error());
+    TRY(choose(input, one.shape, wishes));
     inputs.push_back(std::move(input));
   }
   const auto known = [&](const char* flag, const auto& chosen) -> Result<void> {

@@ -192,10 +192,10 @@ Result<void> Streams::pass_on(Batch& batch, std::uint32_t item, const Letter& le
       "Content-Length: {}\r\n{}\r\n",
       url.path, authority_of(url), body.size(), letter.headers);
   const std::array<std::string_view, 2> pieces = {head, body};
-  if (auto sent = connection->send(pieces, deadline); !sent) return sent;
+  TRY(connection->send(pieces, deadline));
   HttpResponse reader(kMaxAnswer);
   while (!reader.done()) {
-    if (auto got = connection->receive(reader, deadline); !got) return got;
+    TRY(connection->receive(reader, deadline));
     if (!reader.head_done()) continue;
     if (part.sequence == 0) {
       part.http_status = static_cast<std::uint32_t>(reader.status());

@@ -65,16 +65,15 @@ std::vector<int> batch_ladder(int max_batch) {
 
 Result<std::vector<CurvePoint>> warm_up(Engine& engine, const std::function<bool()>& pause) {
   const int most = engine.spec().max_batch;
-  const Result<OwnSlots> slots = OwnSlots::make(slot_layout(engine.spec()).bytes, most);
-  if (!slots) return failed(slots.error());
+  const OwnSlots slots = TRY(OwnSlots::make(slot_layout(engine.spec()).bytes, most));
   const SlotLayout layout = slot_layout(engine.spec());
   std::uint64_t sequence = 0;  // each item is all of one
-  for (char* slot : slots->first(most)) {
+  for (char* slot : slots.first(most)) {
     make_usual(engine.spec(), slot);
     write_slot_step(slot + layout.step, {.sequence = ++sequence, .begins = true, .ends = true});
   }
   for (int i = 0; i < 2; ++i) {
-    if (const auto ran = engine.run(slots->first(most)); !ran) return failed(ran.error());
+    TRY(engine.run(slots.first(most)));
     if (!pause()) return interrupted();
   }
   std::vector<CurvePoint> curve;
@@ -83,7 +82,7 @@ Result<std::vector<CurvePoint>> warm_up(Engine& engine, const std::function<bool
     const std::int64_t end = steady_ns() + kTimePerPoint;
     while (times.empty() || (times.size() < kRunsPerPoint && steady_ns() < end)) {
       const std::int64_t begin = steady_ns();
-      if (const auto ran = engine.run(slots->first(batch)); !ran) return failed(ran.error());
+      TRY(engine.run(slots.first(batch)));
       times.push_back(steady_ns() - begin);
       if (!pause()) return interrupted();
     }

@@ -33,10 +33,9 @@ class LinkedWorker {
 
   Result<void> work() {
     for (;;) {
-      Result<std::optional<Connection>> connection = connect();
-      if (!connection) return failed(connection.error());
-      if (!*connection) return {};
-      link_ = std::make_shared<LinkSender>(*std::move(*connection));
+      std::optional<Connection> connection = TRY(connect());
+      if (!connection) return {};
+      link_ = std::make_shared<LinkSender>(*std::move(connection));
       const Result<Ending> ending = serve();
       pulse_.send_to(nullptr);
       if (streams_ != nullptr) streams_->stop();
@@ -92,9 +91,8 @@ class LinkedWorker {
         if (leave) start_leaving();
         continue;
       }
-      const Result<std::optional<Ending>> ending = take(*std::move(received));
-      if (!ending) return failed(ending.error());
-      if (*ending) return **ending;
+      const std::optional<Ending> ending = TRY(take(*std::move(received)));
+      if (ending) return *ending;
     }
   }
 
@@ -157,10 +155,7 @@ class LinkedWorker {
       return environment_error("link", fmt::format("slots of {} bytes, the model needs {}",
                                                    region.slot_bytes, layout_.bytes));
     }
-    Result<SlotMemory> memory =
-        SlotMemory::attach(std::move(descriptor), region.slot_bytes, region.slots);
-    if (!memory) return failed(memory.error());
-    memory_ = *std::move(memory);
+    memory_ = TRY(SlotMemory::attach(std::move(descriptor), region.slot_bytes, region.slots));
     if (curve_.empty()) {
       pulse_.busy_until(steady_ns() + kWarmUpLimit);
       const auto pause = [&] { return !wait(-1, 0); };

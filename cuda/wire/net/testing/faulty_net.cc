@@ -20,7 +20,7 @@ class CuttingChannel final : public Channel {
     for (const auto& part : parts) {
       const std::size_t now = take(part.size());
       const std::array<std::span<const std::byte>, 1> one{part.first(now)};
-      if (auto done = channel_->write(one, patience); !done) return done;
+      TRY(channel_->write(one, patience));
       if (now < part.size()) {
         channel_->shut();
         return cut();

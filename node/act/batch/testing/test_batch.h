@@ -74,7 +74,7 @@ class ToldDriver final : public device::NodeDriver {
 
   Result<device::DriverInfo> info() override { return device::DriverInfo{"told", "1", 1}; }
   Result<device::GpuState> read(int gpu) override {
-    if (auto fine = answer("read", refuse); !fine) return failed(fine.error());
+    TRY(answer("read", refuse));
     const auto found = gpus.find(gpu);
     if (found == gpus.end()) return failed({ErrorCode::not_found, "no such GPU", "read"});
     return found->second;
@@ -131,9 +131,9 @@ class ToldDriver final : public device::NodeDriver {
   Result<T> changed(const std::string& method, Act act) {
     calls.push_back(method);
     if (before) before(method);
-    if (auto fine = answer(method, refuse); !fine) return failed(fine.error());
+    TRY(answer(method, refuse));
     T made = act();
-    if (auto fine = answer(method, lose); !fine) return failed(fine.error());
+    TRY(answer(method, lose));
     return made;
   }
 };
