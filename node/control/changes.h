@@ -51,7 +51,7 @@ class Changes {
   void watch(std::size_t steps_done);
   // The node becomes as the plan in force wants it.
   Progress bring_about(const ChangeGround& ground);
-  // GPUs that were taken out are emptied once the plan in force does without them.
+  // GPUs that services leave are emptied once the plan in force does without them.
   Progress empty(const std::vector<OutGpu>& out, const ChangeGround& ground);
   // The number of the apply under way, which is to end; nothing: there is none.
   std::optional<long> stop();

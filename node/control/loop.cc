@@ -60,6 +60,13 @@ std::optional<PowerNow> power_now(const Seen& seen) {
   return now;
 }
 
+// GPUs that services leave: taken out, or for batches alone.
+std::vector<OutGpu> left(std::vector<OutGpu> out, const GpuUse& use) {
+  for (const GpuUse::Gpu& gpu : use.batch)
+    out.push_back({.uuid = gpu.uuid, .why = fmt::format("gpu {} is for batches", gpu.index)});
+  return out;
+}
+
 // GPUs that are to be empty where nothing is wanted any more.
 std::vector<OutGpu> all_out(std::vector<OutGpu> out, const GpuUse& use) {
   for (const GpuUse::Gpu& gpu : use.usable)
@@ -224,18 +231,18 @@ void Loop::Work::decide() {
     report_.doing = "no services are wanted: send some, or name a services file";
     if (!desired_.wants_none() || desired_.mode() != Mode::automatic) return;
     plans_.forget();
-    follow(changes_.empty(all_out(health_.out(), node_.use), change_ground()));
+    follow(changes_.empty(all_out(left(health_.out(), node_.use), node_.use), change_ground()));
     return;
   }
   needs_ = rates_.needs(believed_.services);
   const PlanGround ground = plan_ground();
   plans_.look(ground);
-  const std::string must = plans_.must_replan(ground);
+  const std::string must = plans_.must_replan(ground), refused = plans_.refused_until(ground);
   std::optional<Decision> decision;
   if (const auto user = std::exchange(forced_by_, std::nullopt)) {
     plans_.drop("a new plan was asked for");
     decision = replanner_.forced(ground, *user, plans_.is_stuck());
-  } else if (!must.empty()) {
+  } else if (!must.empty() && refused.empty()) {
     decision = replanner_.must(ground, must, plans_.is_stuck());
   }
   if (decision) plans_.settle_on(*std::move(decision), ground);
@@ -243,9 +250,14 @@ void Loop::Work::decide() {
     ChangeGround change = change_ground();
     change.judged = plans_.judged(ground);
     change.refusal = plans_.refusal();
-    return follow(changes_.bring_about(change)) || follow(changes_.empty(health_.out(), change));
+    return follow(changes_.bring_about(change)) ||
+           follow(changes_.empty(left(health_.out(), node_.use), change));
   };
-  if (bring_about() || !memory_.target || !plans_.must_replan(ground).empty()) return;
+  if (bring_about()) return;
+  if (!memory_.target || !plans_.must_replan(ground).empty()) {
+    if (!refused.empty()) report_.doing = refused + ": " + must;
+    return;
+  }
   report_.doing = memory_.proposal
                       ? fmt::format("change {} waits for approval", memory_.proposal->change)
                       : "nothing to do";
@@ -427,7 +439,7 @@ Reply Loop::Work::answer(const Asked& asked) {
     }
     Reply operator()(const Reject& one) const {
       const std::optional<ChangeNow> shown = work.plans_.proposed();
-      Reply reply = work.plans_.reject(one, user, work.now_);
+      Reply reply = work.plans_.reject(one, user, work.plan_ground());
       if (reply && shown) work.changes_.reject(*shown, one.why, work.now_);
       return reply;
     }

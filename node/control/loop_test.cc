@@ -119,6 +119,107 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   EXPECT_NE(approved->detail.find("tried it by night"), std::string::npos) << approved->detail;
 }
 
+// The first no is of a plan that must be; it is proposed again only when GPUs or services change.
+TEST(Loop, ANoIsKeptUntilServicesOrGpusChange) {
+  Settings settings;
+  settings.mode = Mode::approve;
+  NodeInMemory node(3);
+  Loop loop(small_world(settings), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  const auto proposed = [&] { return loop.memory().proposal ? loop.memory().proposal->change : 0; };
+  ASSERT_EQ(proposed(), 1);
+  node.step(loop, now += 1000, with_request(Reject{1, "not now"}));
+  node.run(loop, now, now + kHourMs / 4);
+  EXPECT_EQ(proposed(), 0);
+  EXPECT_NE(loop.snapshot().doing.find("a person said no"), std::string::npos)
+      << loop.snapshot().doing;
+  node.step(loop, now += kHourMs / 4, with_services(services_text({{"a", 160}})));
+  EXPECT_EQ(proposed(), 2);
+  node.step(loop, now += 1000, with_request(Reject{2, "no"}));
+  node.step(loop, now += 1000);
+  EXPECT_EQ(proposed(), 0);
+  node.step(loop, now += 1000, with_request(TakeOut{"GPU-2", "fan"}));
+  node.step(loop, now += 1000);
+  EXPECT_EQ(proposed(), 3);
+  // Its ground is gone: the GPU is there again.
+  node.step(loop, now += 1000, with_request(GiveBack{"GPU-2"}));
+  node.step(loop, now += 1000);
+  EXPECT_EQ(proposed(), 4);
+  node.step(loop, now += 1000, with_request(Reject{4, "no"}));
+  node.step(loop, now += 2 * kHourMs);
+  EXPECT_EQ(proposed(), 5);
+  EXPECT_EQ(node.applies, 0);
+}
+
+TEST(Loop, WhatWasDecidedUnaskedAndNotMadeWaitsOnceAPersonIsAsked) {
+  NodeInMemory node(2);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  node.step(loop, now += 1000);
+  ASSERT_TRUE(loop.snapshot().converged);
+  const int before = node.instances(), applies = node.applies;
+  node.fault = Error{ErrorCode::in_use, "a hook says no", ""};
+  node.step(loop, now += 1000, with_services(services_text({{"a", 900}})));
+  node.step(loop, now += 1000);
+  EXPECT_GT(node.applies, applies);
+  node.step(loop, now += 1000, with_request(SetMode{Mode::approve}));
+  node.fault.reset();
+  const int tried = node.applies;
+  node.run(loop, now, now + kHourMs / 2);
+  EXPECT_EQ(node.applies, tried);
+  EXPECT_EQ(node.instances(), before);
+  ASSERT_TRUE(loop.memory().proposal);
+  const long change = loop.memory().proposal->change;
+  node.step(loop, now += kHourMs, with_request(Approve{change, "go"}));
+  node.run(loop, now, now + kHourMs / 4);
+  EXPECT_TRUE(loop.snapshot().converged) << loop.snapshot().doing;
+  EXPECT_GE(node.capacity("a"), 900);
+  // What was there once is repaired without a person.
+  node.state.gpus[0].instances.clear();
+  node.run(loop, now, now + kHourMs / 4);
+  EXPECT_TRUE(loop.snapshot().converged) << loop.snapshot().doing;
+}
+
+// A rate that was asked for by mistake: for as long as it cools, others do not pay for it.
+TEST(Loop, WhatCoolsTakesNothingFromOthers) {
+  NodeInMemory node(2);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  const std::string right = services_text({{"a", 600}, {"b", 600}});
+  node.step(loop, now, with_services(right));
+  node.step(loop, now += 1000);
+  ASSERT_TRUE(loop.memory().target->reduced.empty());
+  node.step(loop, now += 1000, with_services(services_text({{"a", 6000}, {"b", 600}})));
+  node.step(loop, now += 1000);
+  EXPECT_FALSE(loop.memory().target->reduced.empty());
+  node.step(loop, now += 1000, with_services(right));
+  node.run(loop, now, now + kHourMs / 12);
+  EXPECT_TRUE(loop.memory().target->reduced.empty()) << loop.memory().target->reduced;
+  EXPECT_GE(node.capacity("b"), 600);
+}
+
+TEST(Loop, AGpuThatBecomesTheBatchesIsLeft) {
+  NodeInMemory node(3);
+  std::int64_t now = kMonday;
+  const std::string services = services_text({{"a", 500}, {"b", 900}});
+  Loop first(small_world(automatic()), {}, 0);
+  node.step(first, now, with_services(services));
+  node.step(first, now += 1000);
+  ASSERT_FALSE(node.state.gpus[0].instances.empty());
+  Settings settings = automatic();
+  settings.batch.gpus = {0};
+  Loop loop(small_world(settings), first.memory(), 0);
+  for (int i = 0; i < 5; ++i) node.step(loop, now += 1000, with_services(services));
+  EXPECT_TRUE(node.state.gpus[0].instances.empty());
+  EXPECT_GE(node.capacity("a"), 500);
+  EXPECT_GE(node.capacity("b"), 900);
+  EXPECT_TRUE(loop.snapshot().converged) << loop.snapshot().doing;
+  EXPECT_NE(loop.memory().target->cause.find("gpu 0 is for batches"), std::string::npos)
+      << loop.memory().target->cause;
+}
+
 TEST(Loop, OnlyObserves) {
   Settings settings = automatic();
   NodeInMemory node(2);

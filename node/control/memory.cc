@@ -35,6 +35,8 @@ void describe_target(Form& f, Target& target) {
   f.list("gpus", target.gpus, describe_named, {.indent = "      "}, "which GPU is which");
   f.boolean("done", target.done, "the node has been as this wants it");
   f.optional(target.gain).boolean("gain", target.gain, "it only saves something");
+  f.optional(target.unasked)
+      .boolean("unasked", target.unasked, "decided by the agent itself, and never there yet");
   f.optional(!target.reduced.empty())
       .note("reduced", target.reduced, "what was left out because there is not enough");
   f.optional(!target.beside.empty())

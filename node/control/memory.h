@@ -44,6 +44,7 @@ struct Target {
   std::vector<GpuNamed> gpus;  // which GPU of the plan is which
   bool done = false;           // the node has been as this wants it
   bool gain = false;           // it only saves something: nothing is at risk without it
+  bool unasked = false;        // decided by the agent itself, and never there yet
   std::string reduced;         // what was left out because there is not enough; empty: nothing
   std::vector<std::string> beside = {};  // places that were lent then, where something was left out
 

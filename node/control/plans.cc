@@ -14,6 +14,23 @@ namespace {
 // The key of the notice that this change waits for a person.
 std::string waits_key(long change) { return "waits:" + std::to_string(change); }
 
+// Why services may not use a GPU of a plan.
+std::string why_not_used(const GpuUse& use, const GpuNamed* gpu, int index) {
+  if (gpu != nullptr) {
+    if (const auto why = use.not_used.find(gpu->uuid); why != use.not_used.end())
+      return why->second;
+    if (std::ranges::count(use.batch, gpu->uuid, &GpuUse::Gpu::uuid) > 0)
+      return fmt::format("gpu {} is for batches", index);
+  }
+  return fmt::format("gpu {} is not there any more", index);
+}
+
+std::string gpus_of(const GpuUse& use) {
+  std::string all;
+  for (const GpuUse::Gpu& gpu : use.usable) all += " " + gpu.uuid;
+  return all;
+}
+
 }  // namespace
 
 ChangeNow shown_of(const World& world, const Target& target, const PlanGround& ground,
@@ -34,13 +51,34 @@ ChangeNow shown_of(const World& world, const Target& target, const PlanGround& g
 }
 
 void Plans::look(const PlanGround& ground) {
+  ask_again(ground);
   if (!kept_.proposal) return;
   if (ground.mode == Mode::automatic) {
+    kept_.proposal->unasked = true;
     adopt(Target(*kept_.proposal), "agent", "the mode is automatic", ground.now_ms);
   } else if (kept_.proposal->services != ground.desired.key ||
-             !same_gpus_usable(*kept_.proposal, ground.node.use)) {
+             !same_gpus_usable(*kept_.proposal, ground.node.use) ||
+             (!proposed_on_.empty() && proposed_on_ != gpus_of(ground.node.use))) {
     drop("it no longer fits: services or GPUs have changed");
   }
+}
+
+// What was decided while nobody was asked, and was never made, waits for a person where one is.
+void Plans::ask_again(const PlanGround& ground) {
+  if (ground.mode != Mode::approve || !kept_.target || !kept_.target->unasked) return;
+  Target target = *std::exchange(kept_.target, std::exchange(kept_.before, {}));
+  judged_.reset();
+  judge_says_.clear();
+  stuck_.clear();
+  if (kept_.proposal) return;
+  report_.tell(NoticeKind::approval, waits_key(target.change), "",
+               fmt::format("change {} waits for approval: it was not made while the mode was "
+                           "automatic",
+                           target.change),
+               target.change);
+  kept_.proposal = std::move(target);
+  proposed_.reset();
+  proposed_on_ = gpus_of(ground.node.use);
 }
 
 std::string Plans::must_replan(const PlanGround& ground) const {
@@ -52,9 +90,7 @@ std::string Plans::must_replan(const PlanGround& ground) const {
   for (const plan::PlannedGpu& gpu : basis->plan.gpus) {
     const GpuNamed* named = basis->named(gpu.index);
     if (gpu.instances.empty() || (named != nullptr && use.is_usable(named->uuid))) continue;
-    const auto why = named == nullptr ? use.not_used.end() : use.not_used.find(named->uuid);
-    return why != use.not_used.end() ? why->second
-                                     : fmt::format("gpu {} is not there any more", gpu.index);
+    return why_not_used(use, named, gpu.index);
   }
   if (const auto lent = lent_in_the_way(world_, ground.node, *basis); !lent.empty())
     return lent.begin()->second;
@@ -116,10 +152,12 @@ bool Plans::settle_on(Decision decision, const PlanGround& ground) {
                  target.change);
   proposed_ = std::move(shown);
   if (ground.mode == Mode::automatic) {
+    target.unasked = true;
     adopt(std::move(target), "agent", "the mode is automatic", ground.now_ms);
     return true;
   }
   kept_.proposal = std::move(target);
+  proposed_on_ = gpus_of(ground.node.use);
   const long change = kept_.proposal->change;
   if (decision.why != Why::gain)
     report_.tell(NoticeKind::approval, waits_key(change), "",
@@ -131,6 +169,7 @@ bool Plans::settle_on(Decision decision, const PlanGround& ground) {
 void Plans::rerate(Target target) {
   target.change = kept_.target->change;
   target.cause = kept_.target->cause;
+  target.unasked = kept_.target->unasked;
   rerated_ = kept_.target->done || rerated_;
   kept_.target = std::move(target);
   judged_.reset();
@@ -188,13 +227,14 @@ Reply Plans::approve(const Approve& request, const std::string& user, const Plan
   if (ground.mode == Mode::observe)
     return failed({ErrorCode::infeasible,
                    "the agent only observes: set the mode automatic or approve first", ""});
+  kept_.proposal->unasked = false;
   adopt(Target(*kept_.proposal), user,
         fmt::format("{} approved it{}", user, request.why.empty() ? "" : ": " + request.why),
         ground.now_ms);
   return Receipt{request.change, fmt::format("change {} is made now", request.change)};
 }
 
-Reply Plans::reject(const Reject& request, const std::string& user, std::int64_t now_ms) {
+Reply Plans::reject(const Reject& request, const std::string& user, const PlanGround& ground) {
   if (!kept_.proposal || kept_.proposal->change != request.change)
     return not_waiting(request.change);
   report_.record(history::EventKind::rejected, {.change = request.change,
@@ -205,7 +245,8 @@ Reply Plans::reject(const Reject& request, const std::string& user, std::int64_t
   report_.over(waits_key(request.change));
   kept_.proposal.reset();
   proposed_.reset();
-  be_quiet(now_ms);
+  be_quiet(ground.now_ms);
+  no_to_ = ground.desired.key + gpus_of(ground.node.use);
   return Receipt{request.change,
                  fmt::format("change {} is not made; nothing is proposed for {:.0f} min unless "
                              "services or GPUs change",
@@ -222,7 +263,7 @@ Reply Plans::roll_back(const std::string& user, const PlanGround& ground) {
   target.cause = fmt::format("{} went back to what was before change {}", user, from);
   target.planned_ms = ground.now_ms;
   target.services = ground.desired.key;
-  target.done = false;
+  target.done = target.unasked = false;
   be_quiet(ground.now_ms);
   const long number = target.change;
   adopt(std::move(target), user, "a rollback", ground.now_ms);
@@ -248,12 +289,21 @@ Reply Plans::send(const SetPlan& request, const std::string& user, const PlanGro
 void Plans::be_quiet(std::int64_t now_ms) {
   const double cooldown_s = world_.settings.damping.cooldown_s;
   quiet_until_ms_ = now_ms + static_cast<std::int64_t>(cooldown_s * 1000);
+  no_to_.clear();
+}
+
+std::string Plans::refused_until(const PlanGround& ground) const {
+  if (!is_quiet(ground.now_ms) || no_to_ != ground.desired.key + gpus_of(ground.node.use))
+    return {};
+  return fmt::format("nothing is proposed before {}, since a person said no",
+                     utc_text(quiet_until_ms_));
 }
 
 void Plans::is_there(bool by_repair, std::int64_t now_ms) {
   // A cooldown is counted from when a change was there, not from when it was decided.
   if (!kept_.target->done && !by_repair) damping_.begin_cooldown(kept_.target->planned_ms, now_ms);
   kept_.target->done = true;
+  kept_.target->unasked = false;
   rerated_ = false;
   stuck_.clear();
 }

@@ -42,7 +42,7 @@ class Plans {
   void forget();
 
   Reply approve(const Approve& request, const std::string& user, const PlanGround& ground);
-  Reply reject(const Reject& request, const std::string& user, std::int64_t now_ms);
+  Reply reject(const Reject& request, const std::string& user, const PlanGround& ground);
   Reply roll_back(const std::string& user, const PlanGround& ground);
   Reply send(const SetPlan& request, const std::string& user, const PlanGround& ground);
 
@@ -58,6 +58,9 @@ class Plans {
   // Nothing is to be proposed now.
   bool is_quiet(std::int64_t now_ms) const { return now_ms < quiet_until_ms_; }
   void end_quiet() { quiet_until_ms_ = 0; }
+  // A person said no, and services and GPUs are as they were: not even what must be is proposed.
+  // Empty: it may be.
+  std::string refused_until(const PlanGround& ground) const;
   // Nothing but what is promised is to change.
   bool is_rerated() const { return rerated_; }
   // The one that waits, with what it would change, as far as show_proposal() has seen to it.
@@ -69,6 +72,7 @@ class Plans {
   void adopt(Target target, const std::string& user, const std::string& sentence,
              std::int64_t now_ms);
   void rerate(Target target);
+  void ask_again(const PlanGround& ground);
   Reply not_waiting(long change) const;
   void be_quiet(std::int64_t now_ms);
 
@@ -82,7 +86,9 @@ class Plans {
   std::string stuck_;     // why another plan is made: this one could not be, too often
   bool rerated_ = false;  // it was there, and only what it promises is new
   std::optional<ChangeNow> proposed_;
+  std::string proposed_on_;          // the GPUs that could be used then; empty: not known
   std::int64_t quiet_until_ms_ = 0;  // a person said no: nothing is proposed before
+  std::string no_to_;                // the services and GPUs of that; empty: it was a rollback
 };
 
 }  // namespace partita::control

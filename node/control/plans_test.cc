@@ -52,7 +52,7 @@ TEST_F(PlansTest, AreInForceAtOnceOrWaitForAPerson) {
 
 TEST_F(PlansTest, ANoKeepsQuietForACooldown) {
   plans.settle_on(decision(150), ground(Mode::approve));
-  EXPECT_TRUE(plans.reject({1, "no"}, "ops", now).has_value());
+  EXPECT_TRUE(plans.reject({1, "no"}, "ops", ground(Mode::approve)).has_value());
   EXPECT_FALSE(kept.proposal);
   EXPECT_TRUE(plans.is_quiet(now));
   EXPECT_FALSE(

@@ -55,7 +55,7 @@ OwnRates own_rates_of(const PlanGround& ground, double ServiceNeed::*need) {
 
 // A pipeline and its steps are decided on together: what a step is planned for follows from what
 // the pipelines are.
-Want Replanner::want(const PlanGround& ground, double ServiceNeed::*need, bool lower) const {
+Want Replanner::want(const PlanGround& ground, double ServiceNeed::*need, Lower lower) const {
   Want want;
   want.survive = ground.desired.survive;
   want.priority = world_.settings.priority;
@@ -71,8 +71,8 @@ Want Replanner::want(const PlanGround& ground, double ServiceNeed::*need, bool l
     plan::Service& one = want.services[s];
     const double planned = own.planned[s], needed = own.needed[s];
     const bool enough = planned >= needed / kEnough;
-    const bool keep =
-        enough && (!lower || cools(one) || needed > planned * (1 - world_.settings.damping.slack));
+    const bool kept_calm = cools(one) || needed > planned * (1 - world_.settings.damping.slack);
+    const bool keep = enough && (lower == Lower::none || (lower == Lower::calm && kept_calm));
     one.rate = Rps{keep ? planned : needed};
   }
   want.services = at_whole_rates(std::move(want.services));
@@ -119,9 +119,15 @@ Result<Planned> Replanner::plan(const PlanGround& ground, const Want& want,
   return beside_lent(node.use, limits.partial);
 }
 
+Result<Planned> Replanner::plan_needed(const PlanGround& ground, const Limits& limits) const {
+  auto planned = plan(ground, want(ground, &ServiceNeed::soon_rps, Lower::calm), limits);
+  if (planned && planned->target.reduced.empty()) return planned;
+  auto least = plan(ground, want(ground, &ServiceNeed::soon_rps, Lower::all), limits);
+  return least ? least : planned;
+}
+
 Result<Planned> Replanner::plan_all(const PlanGround& ground, bool stuck) const {
-  return plan(ground, want(ground, &ServiceNeed::soon_rps, true),
-              {.partial = true, .stuck = stuck});
+  return plan_needed(ground, {.partial = true, .stuck = stuck});
 }
 
 std::optional<Decision> Replanner::forced(const PlanGround& ground, const std::string& user,
@@ -225,7 +231,7 @@ Result<Planned> Replanner::plan_shortage(const PlanGround& ground, bool too_many
   // A plan that only just holds for the horizon would have to be raised again soon.
   std::optional<Result<Planned>> any;
   for (const auto need : {&ServiceNeed::later_rps, &ServiceNeed::soon_rps}) {
-    const Want want = this->want(ground, need, false);
+    const Want want = this->want(ground, need, Lower::none);
     Result<Planned> planned = plan(ground, want, {.max_moves = most});
     for (int lazier = 0; lazier < kLazier && planned && !fine(planned); ++lazier) {
       const int moves = planned->changes.moved + planned->changes.created;
@@ -241,8 +247,7 @@ Result<Planned> Replanner::plan_shortage(const PlanGround& ground, bool too_many
     return failed(
         {ErrorCode::infeasible, "nothing that was just made is taken back before it must be", ""});
   if (any) return *std::move(any);
-  return plan(ground, want(ground, &ServiceNeed::soon_rps, true),
-              {.max_moves = most, .partial = true});
+  return plan_needed(ground, {.max_moves = most, .partial = true});
 }
 
 std::optional<Decision> Replanner::consider_gain(const PlanGround& ground) {
@@ -254,7 +259,7 @@ std::optional<Decision> Replanner::consider_gain(const PlanGround& ground) {
       settings.windows.empty() || in_window(settings.windows, now_ms, settings.utc_offset_min);
   const int moves = damping_.moves_left(0.5, now_ms);
   if (!open || moves <= 0) return {};
-  const Want want = this->want(ground, &ServiceNeed::later_rps, true);
+  const Want want = this->want(ground, &ServiceNeed::later_rps, Lower::calm);
   std::map<std::string, double> shares;
   double before = 0, after = 0;
   std::string about;

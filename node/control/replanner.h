@@ -49,13 +49,17 @@ class Replanner {
   Result<Planned> plan_shortage(const PlanGround& ground, bool too_many) const;
   std::optional<Decision> consider_gain(const PlanGround& ground);
   bool worth_it(const PlanGround& ground, const Planned& planned) const;
-  Want want(const PlanGround& ground, double ServiceNeed::*need, bool lower) const;
+  // Which rates of the plan in force that are more than enough are lowered to what is needed.
+  enum class Lower { none, calm, all };  // calm: none that a cooldown or the slack keeps
+  Want want(const PlanGround& ground, double ServiceNeed::*need, Lower lower) const;
   struct Limits {
     std::optional<int> max_moves = {};
     bool partial = false;  // a plan for a part will do
     bool stuck = false;
   };
   Result<Planned> plan(const PlanGround& ground, const Want& want, const Limits& limits) const;
+  // For what is needed soon. What a cooldown keeps is kept where there is room for all alone.
+  Result<Planned> plan_needed(const PlanGround& ground, const Limits& limits) const;
 
   const World& world_;
   const Damping& damping_;
