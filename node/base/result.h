@@ -72,9 +72,9 @@ T value_of(tl::expected<T, E>&& result) {
 //   TRY(files.sync(path));
 // It stands alone, begins a variable or is assigned, never inside a larger expression, whose other
 // parts would be left half evaluated. (A statement expression of g++ and clang.)
-#define TRY(...)                                                   \
-  __extension__({                                                  \
-    auto tried = (__VA_ARGS__);                                    \
-    if (!tried) return ::tl::unexpected(std::move(tried).error()); \
-    ::partita::value_of(std::move(tried));                         \
+#define TRY(...)                                                     \
+  __extension__({                                                    \
+    auto tried_ = (__VA_ARGS__);                                     \
+    if (!tried_) return ::tl::unexpected(std::move(tried_).error()); \
+    ::partita::value_of(std::move(tried_));                          \
   })
