@@ -156,10 +156,10 @@ Result<std::map<std::string, double>> parse_requests(const std::string& file, st
     const auto count = TRY(number("requests", 0));
     double part = 1;
     if (csv.column("from_s") >= 0 && csv.column("to_s") >= 0) {
-      const auto begin = TRY(number("from_s", -1e15), end = number("to_s", -1e15));
-      if (!end) return failed(end.error());
-      if (*end <= begin) return bad_input(csv.at(row), "to_s must be after from_s");
-      part = std::max(0.0, std::min(*end, to.value) - std::max(begin, from.value)) / (*end - begin);
+      const auto begin = TRY(number("from_s", -1e15));
+      const auto end = TRY(number("to_s", -1e15));
+      if (end <= begin) return bad_input(csv.at(row), "to_s must be after from_s");
+      part = std::max(0.0, std::min(end, to.value) - std::max(begin, from.value)) / (end - begin);
     }
     const std::string& service = row.cells[static_cast<std::size_t>(csv.column("service"))];
     if (const std::string fault = name_fault(service); !fault.empty())

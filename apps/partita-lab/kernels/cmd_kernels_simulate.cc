@@ -161,11 +161,11 @@ Result<decide::PlannedUnits> load_planned_units(Context& context, KernelSimulate
   if (kernels.workers.empty()) kernels.workers = plan.workers;
   if (!flags.gpu_given) kernels.gpu = plan.gpu;
   if (kernels.atom == 0) kernels.atom = plan.atom;
-  const auto topology =
-      TRY(decide::load_topology(kernels.gpu), its = decide::load_topology(plan.gpu));
-  if (topology.name != its->name)
+  const auto topology = TRY(decide::load_topology(kernels.gpu));
+  const auto its = TRY(decide::load_topology(plan.gpu));
+  if (topology.name != its.name)
     return bad_input(
-        "--gpu", fmt::format("{}, but {} is a plan for {}", topology.name, flags.plan, its->name));
+        "--gpu", fmt::format("{}, but {} is a plan for {}", topology.name, flags.plan, its.name));
   if (kernels.atom != plan.atom)
     return bad_input("--atom", fmt::format("{}, but the masks of {} have atoms of {}", kernels.atom,
                                            flags.plan, plan.atom));

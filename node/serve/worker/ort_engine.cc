@@ -272,10 +272,10 @@ Result<bool> OrtEngine::learn_with(const OrtOptions& options, InputWishes wishes
     if (is_open(input) && !bytes_of_item(input, input.usual))
       return environment_error(input.name, "its usual sizes are more than --open-bytes");
   if (wishes.rows && !has_rows(model_)) return false;
-  const bool tried = takes_rows(inputs_, model_.inputs);
-  const Result<bool> together = tried ? learn_rows(2) : false;
+  const bool several = takes_rows(inputs_, model_.inputs);
+  const Result<bool> together = several ? learn_rows(2) : false;
   // Two ran, and what came out is not made of them: nor is it of one, whatever its sizes are.
-  if (tried && together && !*together) return false;
+  if (several && together && !*together) return false;
   if (!together || !*together) {
     const Result<bool> one = learn_rows(1);
     if (!one || !*one) return one;
@@ -468,7 +468,7 @@ Result<OrtEngine::Tensors*> OrtEngine::staged(std::size_t rows) {
 }
 
 Result<void> OrtEngine::run_together(std::span<char* const> slots) {
-  const Tensors* tensors = TRY(staged(slots.size()));
+  Tensors* const tensors = TRY(staged(slots.size()));
   for (std::size_t t = 0; t < model_.inputs.size(); ++t) {
     const std::size_t bytes = bytes_of(model_.inputs[t]);
     char* to = staging_in_[t].data();

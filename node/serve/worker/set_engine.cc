@@ -70,7 +70,7 @@ class SetEngine final : public Engine {
   Result<void> run_one(char* slot) {
     const std::string_view named = read_slot_model(slot + layout_.model);
     const std::string model = named.empty() ? first_ : std::string(named);
-    const Engine* engine = TRY(engine_of(model));
+    Engine* const engine = TRY(engine_of(model));
     TRY(engine->run(std::span(&slot, 1)));
     filling_.values += engine->filling().values;
     filling_.padding += engine->filling().padding;
