@@ -9,6 +9,8 @@ import threading
 import time
 import urllib.parse
 
+from servers import Answers
+
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 DRIVER = "partita.gpu"
