@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -16,6 +17,10 @@ using device::lane_call;
 using device::refused;
 
 thread_local int unit_of_thread = -1;
+
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
 }  // namespace
 
@@ -66,6 +71,7 @@ CpuMaskDriver::~CpuMaskDriver() {
 // The life of a unit.
 void CpuMaskDriver::work(int unit) {
   unit_of_thread = unit;
+  std::int64_t now = now_ns();
   std::unique_lock lock(mutex_);
   while (!ending_) {
     const std::optional<Batch> batch = dispatcher_.take(unit);
@@ -77,10 +83,11 @@ void CpuMaskDriver::work(int unit) {
       run(*batch);
     else
       signals_[static_cast<std::size_t>(unit)].wait();
+    const std::int64_t began = std::exchange(now, now_ns());
     lock.lock();
     if (!batch) continue;
     const std::int64_t before = batch->lane->ended;
-    dispatcher_.finish(*batch, unit);
+    dispatcher_.finish(*batch, unit, now - began);
     // Whatever ended on other lanes waited for this one.
     if (batch->lane->ended != before && synchronising_ > 0) progress_.notify_all();
   }
