@@ -139,8 +139,8 @@ class Run {
       do settle();
       while (queue_next(lock, in_group));
       if (brain_.cpu_ready() || over()) workers_.notify_all();
-      if (over() || postponed_) launcher_.raise();
       driving_ = false;
+      if (over() || postponed_) launcher_.raise();  // it may queue now
     } while (told_.load() >= 0);
   }
 
