@@ -1,6 +1,7 @@
 #include "remote/serving_parts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +13,7 @@
 
 #include "base/parse_number.h"
 #include "decide/kernel_inputs.h"
+#include "decide/kernel_policies.h"
 #include "decide/kernel_simulation.h"
 #include "drivers/green_ctx/lane_pool.h"
 #include "hw/cpu_units.h"
@@ -255,6 +257,10 @@ Result<KernelPolicy> read_kernel_policy(Files& files, const KernelPlanFlags& fla
   const auto words = decide::parse_policies("--kernel-plan", flags.plan);
   if (!words || words->size() != 1) {
     auto text = files.read(flags.plan);
+    if (!text && flags.plan.find_first_of("./") == std::string::npos)
+      return bad_input("--kernel-plan",
+                       fmt::format("'{}' is neither a policy ({}) nor a file", flags.plan,
+                                   fmt::join(decide::kernel_policy_words(), ", ")));
     if (!text) return failed(text.error());
     const auto plan = forms::parse_kernel_plan(flags.plan, *text);
     if (!plan) return failed(plan.error());
