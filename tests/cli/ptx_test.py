@@ -113,7 +113,8 @@ class PtxTest(harness.CliTest):
         said = done.stdout.decode()
         lines = re.findall(r"^(?:\(ptx\) )*line (\d+): ", said, re.M)
         self.assertEqual(lines[1:], ["17", "19", "21"])
-        for words in ("stops before line 17: ld.global", "stops before line 21: ret;", "no instruction of the PTX is at line 9999",
+        for words in ("stops before line 17: ld.global", "stops before line 21: ret;",
+                      "no instruction of the PTX is at line 9999",
                       "step N: how many instructions", "there is no turn: `help`"):
             self.assertIn(words, said)
 

@@ -1,7 +1,6 @@
 #include "remote/serving_parts.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/append.h"
 #include "base/parse_number.h"
 #include "decide/kernel_inputs.h"
 #include "decide/kernel_policies.h"
@@ -260,7 +260,7 @@ Result<KernelPolicy> read_kernel_policy(Files& files, const KernelPlanFlags& fla
     if (!text && flags.plan.find_first_of("./") == std::string::npos)
       return bad_input("--kernel-plan",
                        fmt::format("'{}' is neither a policy ({}) nor a file", flags.plan,
-                                   fmt::join(decide::kernel_policy_words(), ", ")));
+                                   joined(decide::kernel_policy_words(), ", ")));
     if (!text) return failed(text.error());
     const auto plan = forms::parse_kernel_plan(flags.plan, *text);
     if (!plan) return failed(plan.error());
