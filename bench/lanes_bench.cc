@@ -39,7 +39,7 @@ void decide(benchmark::State& state) {
   }
   int unit = 0;
   for (auto _ : state) {
-    dispatcher.finish(*dispatcher.take(unit), unit);
+    dispatcher.finish(*dispatcher.take(unit), unit, 1);
     unit = unit == 59 ? 0 : unit + 1;
   }
 }

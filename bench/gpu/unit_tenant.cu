@@ -1,8 +1,10 @@
-// tenant compute|memory SECONDS: requests of six kernels; says requests per second.
+// tenant compute|memory SECONDS [AT]: requests of six kernels; says requests per second. Begins AT
+// so many seconds since 1970, so that several begin, and end, at once.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #ifdef NVTX
 #include <nvtx3/nvToolsExt.h>
 #endif
@@ -44,7 +46,9 @@ int main(int argc, char** argv) {
   cudaMemset(a, 0, n * 16);
   cudaMemset(b, 0, n * 16);
   cudaDeviceSynchronize();
-  using clock = std::chrono::steady_clock;
+  using clock = std::chrono::system_clock;
+  const std::chrono::microseconds at(static_cast<long long>(argc > 3 ? atof(argv[3]) * 1e6 : 0));
+  std::this_thread::sleep_until(clock::time_point(at));
   const auto begin = clock::now();
   long requests = 0;
   double took = 0;

@@ -71,9 +71,7 @@ bool Managed::map(const Block& range) {
 }
 
 void Managed::adopt(const Block& range, std::byte* host) {
-  std::vector<std::byte> other(host, host + range.bytes);
-  for (std::byte& one : other) one = ~one;
-  ranges_[range.address] = {range.bytes, host, std::move(other), true};
+  ranges_[range.address] = {range.bytes, host, std::vector<std::byte>(range.bytes), true, true};
 }
 
 bool Managed::unmap(std::uint64_t address) {
@@ -113,7 +111,7 @@ std::vector<Block> Managed::ranges() const {
   return all;
 }
 
-std::vector<Block> Managed::take_changes(bool exactly) {
+std::vector<Block> Managed::take_changes(bool exactly, bool adopted) {
   std::vector<Block> changes;
   const auto add = [&](std::uint64_t range, std::uint64_t from, std::uint64_t length) {
     const bool goes_on = !changes.empty() && changes.back().address >= range &&
@@ -124,15 +122,17 @@ std::vector<Block> Managed::take_changes(bool exactly) {
       changes.push_back({from, length});
   };
   for (auto& [address, range] : ranges_) {
+    if (adopted && !range.adopted) continue;
     by_pages(address, range.bytes, [&](std::uint64_t offset, std::uint64_t length) {
       const std::byte* const now = range.host + offset;
       std::byte* const agreed = range.agreed.data() + offset;
-      if (std::memcmp(now, agreed, length) == 0) return;
-      if (!exactly) add(address, address + offset, length);
-      for (std::uint64_t i = 0; exactly && i < length; ++i)
+      if (!range.fresh && std::memcmp(now, agreed, length) == 0) return;
+      if (!exactly || range.fresh) add(address, address + offset, length);
+      for (std::uint64_t i = 0; exactly && !range.fresh && i < length; ++i)
         if (now[i] != agreed[i]) add(address, address + offset + i, 1);
       std::memcpy(agreed, now, length);
     });
+    range.fresh = false;
   }
   return changes;
 }
@@ -144,7 +144,7 @@ std::span<const std::byte> Managed::bytes(const Block& part) const {
 
 bool Managed::give(std::uint64_t address, std::span<const std::byte> device) {
   const auto found = ranges_.find(address);
-  if (found == ranges_.end()) return true;
+  if (found == ranges_.end() || found->second.fresh) return true;
   bool agree = true;
   std::byte* const host = found->second.host;
   std::byte* const agreed = found->second.agreed.data();

@@ -42,8 +42,8 @@ class Managed {
 
   // What the program changed since it was last in agreement with the device, by whole pages of a
   // range, or exactly: where the device may be changing what lies beside it. It is taken for given
-  // to the device, from bytes().
-  std::vector<Block> take_changes(bool exactly = false);
+  // to the device, from bytes(). `adopted`: of such ranges only.
+  std::vector<Block> take_changes(bool exactly = false, bool adopted = false);
   // These bytes as they were when their changes were last taken or given.
   std::span<const std::byte> bytes(const Block& part) const;
   // What the device has in a whole range now. What the program changed meanwhile stays a change.
@@ -55,7 +55,7 @@ class Managed {
     std::uint64_t bytes = 0;
     std::byte* host = nullptr;
     std::vector<std::byte> agreed;
-    bool adopted = false;
+    bool adopted = false, fresh = false;  // fresh: the device has nothing of it
   };
   bool take_page(std::uint64_t page);
   void drop_page(std::uint64_t page);

@@ -103,13 +103,22 @@ Status ManagedMemory::show_device(Lock& lock) {
   if (!program_turn_) return kOk;
   program_turn_ = attached_ || !device_turn_;
   const std::vector<Block> changes = managed_.take_changes(attached_);
+  const Status status = send(lock, changes);
+  if (status != kOk || changes.empty()) return status;
+  return core_.link->call_held(lock, StreamSync{.stream = {stream_}}, Cause::managed).status;
+}
+
+Status ManagedMemory::send(Lock& lock, const std::vector<Block>& changes) {
   for (const Block& change : changes) {
     const CopyIn copy{.stream = {stream_}, .to = {change.address}};
     const Status status = core_.link->post(lock, copy, managed_.bytes(change));
     if (status != kOk) return status;
   }
-  if (changes.empty()) return kOk;
-  return core_.link->call_held(lock, StreamSync{.stream = {stream_}}, Cause::managed).status;
+  return kOk;
+}
+
+Status ManagedMemory::begin_wait(Lock& lock) {
+  return device_turn_ ? send(lock, managed_.take_changes(true, true)) : kOk;
 }
 
 Status ManagedMemory::end_work(Lock& lock) {

@@ -32,6 +32,9 @@ class ManagedMemory {
   // memory or not.
   Status begin_work(Lock& lock, std::uint64_t stream, std::optional<std::uint64_t> to = {},
                     bool reads = true);
+  // Before the program waits for what may wait for the program: flags that it has set in its own
+  // memory, which kernels see while they run.
+  Status begin_wait(Lock& lock);
   // Nothing of a stream runs any more: what the device may have changed is the program's to see.
   Status end_work(Lock& lock);
   // The same where nothing was asked: the error that stays.
@@ -50,6 +53,7 @@ class ManagedMemory {
  private:
   Status share(Lock& lock, const Block& block);
   Status show_device(Lock& lock);  // what the program changed
+  Status send(Lock& lock, const std::vector<Block>& changes);
 
   Session& all_;
   Core& core_;

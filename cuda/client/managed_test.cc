@@ -74,6 +74,24 @@ TEST(Managed, MemoryOfTheProgramIsAdopted) {
   EXPECT_EQ(host[0], std::byte{3});
 }
 
+// Also where it changes before that, to whatever; later changes of such memory can be asked for.
+TEST(Managed, AllOfAnAdoptedRangeIsGivenFirst) {
+  const std::uint64_t base = free_pages(1);
+  Managed managed;
+  constexpr std::uint64_t kDevice = 0x5000;
+  std::vector<std::byte> host(300, std::byte{0}), device(300, std::byte{9});
+  ASSERT_TRUE(managed.map({base, 100}));
+  managed.adopt({kDevice, host.size()}, host.data());
+  for (std::size_t i = 0; i < host.size(); i += 3) host[i] = std::byte{0xff};
+  EXPECT_TRUE(managed.give(kDevice, device));  // of the time before
+  EXPECT_EQ(host[1], std::byte{0});
+  ASSERT_EQ(managed.take_changes(true), (std::vector<Block>{{kDevice, host.size()}}));
+  EXPECT_TRUE(std::ranges::equal(managed.bytes({kDevice, host.size()}), host));
+  host[7] = std::byte{1}, at(base)[3] = std::byte{1};
+  EXPECT_EQ(managed.take_changes(true, true), (std::vector<Block>{{kDevice + 7, 1}}));
+  EXPECT_EQ(managed.take_changes(true), (std::vector<Block>{{base + 3, 1}}));
+}
+
 // What lies beside a range on its page is nobody's to send.
 TEST(Managed, ChangesAreWholePagesAndNotBeyondTheRange) {
   const std::uint64_t base = free_pages(8);

@@ -108,6 +108,7 @@ Status Streams::synchronise() {
   const std::uint64_t number = operations_;
   const std::size_t late = all_.memory.late();
   const std::uint64_t generation = core_.generation;
+  if (const Status status = all_.managed.begin_wait(lock); status != kOk) return status;
   const Answer answer = core_.link->call(lock, Fence{}, Cause::device_sync);
   lock.lock();
   if (answer.status != kOk || generation != core_.generation) return answer.status;
@@ -123,6 +124,7 @@ Status Streams::ask(Lock& lock, const Operation& operation, Cause cause) {
   if (found->last <= found->finished || found->last <= all_finished_)
     return all_.managed.ended(lock);
   const std::uint64_t number = found->last;
+  if (const Status status = all_.managed.begin_wait(lock); status != kOk) return status;
   const Answer answer = core_.link->call(lock, operation, cause);
   lock.lock();
   if (answer.status != kOk) return answer.status;
@@ -243,6 +245,7 @@ Status Events::ask(std::uint64_t event, Cause cause) {
   if (!found->second.shared && is_finished(found->second)) return all_.managed.ended(lock);
   const bool shared = found->second.shared;
   const std::uint64_t number = found->second.recorded, stream = found->second.stream;
+  if (const Status status = all_.managed.begin_wait(lock); status != kOk) return status;
   const Answer answer = core_.link->call(lock, Message{.event = {event}}, cause);
   lock.lock();
   if (answer.status != kOk) return answer.status;

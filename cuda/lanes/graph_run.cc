@@ -11,6 +11,7 @@
 #include <set>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "base/index.h"
@@ -27,12 +28,14 @@ tl::unexpected<Error> no_units() {
 struct Progress {
   std::atomic<std::int64_t> left = 0;  // work-groups
   std::atomic<bool> begun = false;
-  int told_before = -1;  // the kernel that told its end before this one did
+  int told_before = -1;  // the task that told its end before this one did
 };
 
-// One run. The calling thread launches on lanes; kernels tell their end from their last work-group;
-// threads of the CPU take tasks. All share one lock, which is open while the driver is called. A
-// work-group does not wait for it: ends are put into a list, which the next holder settles.
+// One run. Kernels are queued by whoever has just ended a task, one thread at a time, so that no
+// message goes from one to another: the unit that ran the last work-group (where the driver is open
+// to those), a thread of the CPU; the calling thread begins, makes lanes anew and waits for the
+// end. Ends are put into a list without a lock; who queues settles them, and does not leave while
+// there are any. The lock is open while the driver is called.
 class Run {
  public:
   Run(const TaskGraph& graph, device::LaneDriver& driver, Clock& clock,
@@ -56,7 +59,7 @@ class Run {
       error_ = Error{ErrorCode::environment,
                      fmt::format("the system gives no more threads: {}", error.what()),
                      fmt::format("thread {} of {}", threads.size() + 1, settings_.cpu_threads)};
-      changed();
+      workers_.notify_all();
     }
     launch_all();
     threads.clear();
@@ -77,38 +80,28 @@ class Run {
     will_end_[at(task)] = active;
   }
 
-  void changed() {
-    launcher_.raise();
-    if (brain_.cpu_ready() || over()) workers_.notify_all();
-  }
-
   void ended(int task) {
     set_active(task, false);
     brain_.ended(task);
   }
 
-  // Of a kernel, by whoever ran its last work-group. The launcher settles it, which has what that
-  // reads at hand; unless it sleeps: then a task of the CPU need not wait for it.
-  void tell_end(int task) {
+  // By whoever ran the task, or the last work-group of it.
+  void tell_end(int task, bool in_group) {
     run_.tasks[at(task)].end_ns = clock_.now_ns();
     int& before = progress_[at(task)].told_before;
-    before = told_.load(std::memory_order_relaxed);
-    while (!told_.compare_exchange_weak(before, task, std::memory_order_acq_rel)) {
+    before = told_.load();
+    while (!told_.compare_exchange_weak(before, task)) {
     }
-    if (before >= 0) return;  // whoever told that wakes it
-    std::unique_lock lock(mutex_, std::defer_lock);
-    if (launcher_.asleep() && lock.try_lock() && settle()) return changed();
+    if (driver_.open_to_groups()) return drive(in_group);
     launcher_.raise();
   }
 
-  // Kernels that told their end have ended, in that order; whether there were any.
-  bool settle() {
+  // Kernels that told their end have ended, in that order.
+  void settle() {
     told_now_.clear();
-    for (int task = told_.exchange(-1, std::memory_order_acquire); task >= 0;
-         task = progress_[at(task)].told_before)
+    for (int task = told_.exchange(-1); task >= 0; task = progress_[at(task)].told_before)
       told_now_.push_back(task);
     for (const int task : std::views::reverse(told_now_)) ended(task);
-    return !told_now_.empty();
   }
 
   void work(int thread) {
@@ -125,33 +118,51 @@ class Run {
       mine.begin_ns = clock_.now_ns();
       lock.unlock();
       std::get<CpuWork>(tasks_[at(*task)].work).run();
+      tell_end(*task, false);
       lock.lock();
-      mine.end_ns = clock_.now_ns();
-      ended(*task);
-      changed();
     }
   }
 
   void launch_all() {
-    std::unique_lock lock(mutex_);
     while (true) {
-      if (settle() && (brain_.cpu_ready() || over())) workers_.notify_all();
-      if (over()) return;
-      const std::optional<Enqueued> next = error_ ? std::nullopt : brain_.next_kernel();
-      if (!next && !error_ && brain_.stuck()) {
-        error_ = no_units().value();
-        changed();
-      } else if (!next) {
-        lock.unlock();
-        launcher_.wait();
-        lock.lock();
-      } else if (const auto launched = launch(lock, *next); !launched) {
-        error_ = launched.error();
-        error_->context = tasks_[at(next->task)].name + ": " + error_->context;
-        set_active(next->task, false);  // it may have run all the same, and have ended
-        changed();
-      }
+      drive(false);
+      if (const std::lock_guard lock(mutex_); over()) return;
+      launcher_.wait();
     }
+  }
+
+  // Queues what may be queued, unless somebody does, who then sees what has been told meanwhile.
+  void drive(bool in_group) {
+    do {
+      if (driving_.exchange(true)) return;
+      std::unique_lock lock(mutex_);
+      do settle();
+      while (queue_next(lock, in_group));
+      if (brain_.cpu_ready() || over()) workers_.notify_all();
+      driving_ = false;
+      if (over() || postponed_) launcher_.raise();  // it may queue now
+    } while (told_.load() >= 0);
+  }
+
+  // The next kernel, where there is one. A work-group may not make a lane anew: the one that runs
+  // it may be on it.
+  bool queue_next(std::unique_lock<QuickMutex>& lock, bool in_group) {
+    if (error_) return false;
+    const auto next = postponed_ ? std::exchange(postponed_, {}) : brain_.next_kernel();
+    if (!next) {
+      if (brain_.stuck()) error_ = no_units().value();
+      return false;
+    }
+    if (in_group && next->fresh && at(next->lane) < lanes_.size()) {
+      postponed_ = next;
+      return false;
+    }
+    if (const auto launched = launch(lock, *next); !launched) {
+      error_ = launched.error();
+      error_->context = tasks_[at(next->task)].name + ": " + error_->context;
+      set_active(next->task, false);  // it may have run all the same, and have ended
+    }
+    return true;
   }
 
   Result<void> launch(std::unique_lock<QuickMutex>& lock, const Enqueued& next) {
@@ -196,7 +207,7 @@ class Run {
     if (!progress.begun.exchange(true, std::memory_order_relaxed))
       run_.tasks[at(task)].begin_ns = clock_.now_ns();
     std::get<LaneWork>(tasks_[at(task)].work).run(number);
-    if (progress.left.fetch_sub(1, std::memory_order_acq_rel) == 1) tell_end(task);
+    if (progress.left.fetch_sub(1, std::memory_order_acq_rel) == 1) tell_end(task, true);
   }
 
   Result<void> make_lane(const Enqueued& next) {
@@ -220,16 +231,18 @@ class Run {
   device::LaneDriver& driver_;
   Clock& clock_;
   const GraphSettings& settings_;
-  std::vector<int> lanes_;          // the driver's, by the brain's; the launching thread's alone
-  std::vector<Progress> progress_;  // by task
-  std::atomic<int> told_ = -1;      // the last kernel that told its end and is not settled
-  Wake launcher_;                   // something has ended, or gone wrong
-  QuickMutex mutex_;                // of everything below; work-groups note times without it
+  std::vector<int> lanes_;             // the driver's, by the brain's; of who queues
+  std::vector<Progress> progress_;     // by task
+  std::atomic<int> told_ = -1;         // the last task that told its end and is not settled
+  std::atomic<bool> driving_ = false;  // somebody queues kernels
+  Wake launcher_;                      // the calling thread has something to do
+  QuickMutex mutex_;                   // of everything below; work-groups note times without it
   std::condition_variable_any workers_;
   GraphBrain brain_;
   std::vector<int> told_now_;
   std::vector<bool> will_end_;
   int active_ = 0;  // tasks that will end
+  std::optional<Enqueued> postponed_;  // for the calling thread
   std::optional<Error> error_;
   GraphRun run_;
 };

@@ -2,7 +2,8 @@
 // one task after another; what begins when on which units is GraphBrain's decision in the first
 // two.
 // A run owns its threads and lanes, and ends when all tasks have.
-// Thread rule: the calling thread launches; a driver is called by it alone.
+// Thread rule: driver and mask choice are called by one thread at a time, by the calling one alone
+// where the driver is not open to work-groups.
 #pragma once
 
 #include <functional>

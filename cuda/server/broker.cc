@@ -221,7 +221,8 @@ bool Broker::take_hello(ClientId id, Client& client, const Frame& frame) {
 
 void Broker::refuse(Client& client, Status status, const std::string& reason) {
   FrameWriter writer(*client.from.channel, kWritePatience);
-  if (writer.put(Said{.to_error = kToError, .text = std::as_bytes(std::span(reason))}) &&
+  const std::string line = reason + "\n";
+  if (writer.put(Said{.to_error = kToError, .text = std::as_bytes(std::span(line))}) &&
       writer.answer<Hello>(client.request, Outcome{status, 0}, {}))
     static_cast<void>(writer.flush());
   client.from.channel->shut();

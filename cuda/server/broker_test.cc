@@ -512,7 +512,7 @@ TEST_F(BrokerTest, ShapesTokensAndGarbage) {
   EXPECT_NE(wrong.hello("", "sesame").outcome.status, 0);
   EXPECT_THAT(wrong.client->said, HasSubstr("the token is not the server's"));
   EXPECT_NE(unknown.hello("1g.5gb", "open sesame").outcome.status, 0);
-  EXPECT_THAT(unknown.client->said, HasSubstr("no part of shape 1g.5gb"));
+  EXPECT_THAT(unknown.client->said, HasSubstr("no part of shape 1g.5gb\n"));
   EXPECT_EQ(narrow.hello("CPU-2", "open sesame").outcome.status, 0);
   ASSERT_TRUE(soon([](const ServerState& s) { return s.sessions.size() == 1; }));
   EXPECT_EQ(state().sessions[0].part, "b");

@@ -3,7 +3,8 @@
 // units of its mask; kernels of different lanes run at the same time, also where masks overlap.
 // Implementations: drivers/cpu_mask; lane_adaptors.h wraps any of them, lane_conformance.h is the
 // suite that all of them pass. Lanes and events are numbered by the driver, no number comes twice.
-// Thread rule: any thread, at the same time; work-groups themselves must not call the door.
+// Thread rule: any thread, at the same time; work-groups themselves must not call the door, unless
+// it is open to them.
 //
 // Errors (base ErrorCode) that every implementation must tell apart: not_found (no such lane or
 // event), invalid_argument (mask or kernel), limit (lanes, events or kernels are at their limit),
@@ -82,6 +83,8 @@ class LaneDriver {
   virtual Result<bool> event_finished(int event) = 0;
   // Forgets an event; lanes that wait for it go on waiting.
   virtual Result<void> destroy_event(int event) = 0;
+  // Whether work-groups may call it, too: all but destroy_lane and synchronise.
+  virtual bool open_to_groups() const { return false; }
   // Kernels of several lanes as one launch, where the driver can; nullptr where not.
   virtual LaneGraphs* graphs() { return nullptr; }
 };

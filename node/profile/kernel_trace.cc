@@ -17,6 +17,13 @@ int column_of(const Csv& csv, std::string_view older, std::string_view newer) {
   return std::max(csv.column(older), csv.column(newer));
 }
 
+// Of a kernel's descriptor, the kernel's.
+std::string kernel_of(std::string_view name) {
+  for (const std::string_view end : {" [clone .kd]", ".kd"})
+    if (name.ends_with(end)) name.remove_suffix(end.size());
+  return std::string(name);
+}
+
 }  // namespace
 
 void in_order(KernelTrace& trace) { std::ranges::stable_sort(trace, {}, &TracedKernel::begin_us); }
@@ -37,8 +44,8 @@ Result<KernelTrace> parse_rocprof(const std::string& file, std::string_view text
     if (!from) return failed(from.error());
     if (!to) return failed(to.error());
     if (*to < *from) return bad_input(csv.at(row), "it ends before it begins");
-    trace.push_back(
-        {row.cells[static_cast<std::size_t>(name)], *from / kNsPerUs, (*to - *from) / kNsPerUs});
+    trace.push_back({kernel_of(row.cells[static_cast<std::size_t>(name)]), *from / kNsPerUs,
+                     (*to - *from) / kNsPerUs});
   }
   in_order(trace);
   return trace;

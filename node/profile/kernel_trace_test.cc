@@ -9,9 +9,9 @@ TEST(KernelTrace, RocprofOfBothKinds) {
   const auto older =
       parse_rocprof("r.csv",
                     "\"Index\",\"KernelName\",\"BeginNs\",\"EndNs\"\n"
-                    "0,\"gemm(float*, int) [clone .kd]\",2000,5000\n1,relu,0,1500\n");
+                    "0,\"gemm(float*, int) [clone .kd]\",2000,5000\n1,_Z4reluPf.kd,0,1500\n");
   ASSERT_TRUE(older) << to_string(older.error());
-  EXPECT_EQ(*older, (KernelTrace{{"relu", 0, 1.5}, {"gemm(float*, int) [clone .kd]", 2, 3}}));
+  EXPECT_EQ(*older, (KernelTrace{{"_Z4reluPf", 0, 1.5}, {"gemm(float*, int)", 2, 3}}));
   const auto newer = parse_rocprof(
       "r.csv", "Kind,Kernel_Name,Start_Timestamp,End_Timestamp\nKERNEL_DISPATCH,relu,0,1500\n");
   ASSERT_TRUE(newer);

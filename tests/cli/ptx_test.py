@@ -1,5 +1,6 @@
 """partita ptx run: kernels without a GPU, what they print and do wrong, and clear refusals."""
 
+import re
 import struct
 import unittest
 
@@ -99,6 +100,22 @@ class PtxTest(harness.CliTest):
                       "%f3 = 0\n", "out of bounds: write of 4 bytes",
                       "block (1,0,0), warp 0, lanes ffffffff of ffffffff, lane 18",
                       "scale at line 19: st.global.f32", "lane N: one of the warp"):
+            self.assertIn(words, said)
+
+    def test_a_prompt_says_what_it_was_not_asked_well(self):
+        self.write("asked", "break 17\nbreak 20\nbreak 9999\nc\nstep 2\nstep x\nturn\nc\nq\n")
+        with open(self.path("asked"), "rb") as asked:
+            done = self.run_partita(
+                "ptx", "debug", "kernels.ptx", "--kernel", "scale", "--block", "32",
+                "--arg", "buffer:f32:32:ramp", "--arg", "buffer:f32:32", "--arg", "f32:0.5",
+                "--arg", "u32:32", stdin=asked)
+        self.assertEqual(done.returncode, 0)
+        said = done.stdout.decode()
+        lines = re.findall(r"^(?:\(ptx\) )*line (\d+): ", said, re.M)
+        self.assertEqual(lines[1:], ["17", "19", "21"])
+        for words in ("stops before line 17: ld.global", "stops before line 21: ret;",
+                      "no instruction of the PTX is at line 9999",
+                      "step N: how many instructions", "there is no turn: `help`"):
             self.assertIn(words, said)
 
     def test_checks_are_asked_for(self):

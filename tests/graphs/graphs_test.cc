@@ -66,46 +66,110 @@ void add_task(RandomGraph& random, Rng& rng, int units) {
   random.graph.add(name, LaneWork{wanted, groups, [note](std::int64_t) { note(); }});
 }
 
+// Passes everything on.
+class Through : public device::LaneDriver {
+ public:
+  explicit Through(LaneDriver& inner) : inner_(inner) {}
+  Result<device::LaneDriverInfo> info() override { return inner_.info(); }
+  Result<int> create_lane(const hw::UnitMask& mask) override { return inner_.create_lane(mask); }
+  Result<void> destroy_lane(int lane) override { return inner_.destroy_lane(lane); }
+  Result<device::LaneState> query(int lane) override { return inner_.query(lane); }
+  Result<void> launch(int lane, device::Kernel kernel) override {
+    return inner_.launch(lane, std::move(kernel));
+  }
+  Result<void> synchronise(int lane) override { return inner_.synchronise(lane); }
+  Result<int> record_event(int lane) override { return inner_.record_event(lane); }
+  Result<bool> wait_event(int lane, int event) override { return inner_.wait_event(lane, event); }
+  Result<bool> event_finished(int event) override { return inner_.event_finished(event); }
+  Result<void> destroy_event(int event) override { return inner_.destroy_event(event); }
+
+ protected:
+  LaneDriver& inner_;
+};
+
+// A driver of few lanes, open to work-groups or not; those keep to what they may call.
+class FewLanes final : public Through {
+ public:
+  FewLanes(LaneDriver& inner, int lanes, bool open) : Through(inner), lanes_(lanes), open_(open) {}
+  Result<device::LaneDriverInfo> info() override {
+    auto info = inner_.info();
+    info->max_lanes = lanes_;
+    return info;
+  }
+  bool open_to_groups() const override { return open_; }
+  Result<void> launch(int lane, device::Kernel kernel) override {
+    EXPECT_TRUE(open_ || drivers::cpu_mask::this_unit() < 0);
+    return inner_.launch(lane, std::move(kernel));
+  }
+  Result<void> synchronise(int lane) override {
+    EXPECT_LT(drivers::cpu_mask::this_unit(), 0);
+    return inner_.synchronise(lane);
+  }
+  Result<void> destroy_lane(int lane) override {
+    EXPECT_LT(drivers::cpu_mask::this_unit(), 0);
+    made_anew = true;
+    return inner_.destroy_lane(lane);
+  }
+  bool made_anew = false;
+
+ private:
+  const int lanes_;
+  const bool open_;
+};
+
+RandomGraph& fill(RandomGraph& random, Rng& rng, int units) {
+  const int tasks = 1 + static_cast<int>(rng.below(40));
+  for (int t = 0; t < tasks; ++t) {
+    add_task(random, rng, units);
+    for (int edges = t == 0 ? 0 : static_cast<int>(rng.below(4)); edges > 0; --edges)
+      random.graph.depend(t, static_cast<int>(rng.below(static_cast<std::uint64_t>(t))));
+  }
+  return random;
+}
+
+void check(const RandomGraph& random, const GraphRun& run) {
+  long edges = 0;
+  for (std::size_t i = 0; i < random.seen.size(); ++i) {
+    const GraphTask& task = random.graph.tasks()[i];
+    const Seen& seen = *random.seen[i];
+    const auto* lane = std::get_if<LaneWork>(&task.work);
+    ASSERT_EQ(seen.groups, lane ? lane->groups : 1);
+    for (const int before : task.after)
+      ASSERT_GT(seen.begin, random.seen[static_cast<std::size_t>(before)]->end);
+    for (const int before : task.after)
+      ASSERT_GE(run.tasks[i].begin_ns, run.tasks[static_cast<std::size_t>(before)].end_ns);
+    edges += static_cast<long>(task.after.size());
+    ASSERT_EQ(hw::UnitMask(seen.units.load()) & ~run.tasks[i].mask, hw::UnitMask{});
+    ASSERT_LE(run.tasks[i].mask.count(), lane ? static_cast<std::size_t>(lane->units) : 0u);
+    ASSERT_EQ(run.tasks[i].mask.any(), lane != nullptr);
+    ASSERT_LE(run.tasks[i].begin_ns, run.tasks[i].end_ns);
+  }
+  const Dependencies& became = run.dependencies;
+  ASSERT_EQ(became.skipped + became.on_device + became.on_host, edges);
+}
+
 TEST(TaskGraphs, RunEveryTaskOnceAfterThoseBeforeIt) {
   Rng rng(1);
   RealClock clock;
   const hw::Topology topology = hw::generic_topology(2, 4);
   const auto driver = CpuMaskDriver::open(topology);
   ASSERT_TRUE(driver);
+  bool made_anew = false;
   for (int round = 0; round < test_rounds(60); ++round) {
     RandomGraph random;
-    const int tasks = 1 + static_cast<int>(rng.below(40));
-    for (int t = 0; t < tasks; ++t) {
-      add_task(random, rng, topology.units());
-      for (int edges = t == 0 ? 0 : static_cast<int>(rng.below(4)); edges > 0; --edges)
-        random.graph.depend(t, static_cast<int>(rng.below(static_cast<std::uint64_t>(t))));
-    }
-    GraphSettings settings =
-        settings_on(random.graph, topology, rng.below(2) == 0 ? 0 : topology.units());
+    GraphSettings settings = settings_on(fill(random, rng, topology.units()).graph, topology,
+                                         rng.below(2) == 0 ? 0 : topology.units());
     settings.ahead = rng.below(3) > 0;
-    const auto run = run_graph(random.graph, **driver, clock, settings);
+    FewLanes few(**driver, 1 + static_cast<int>(rng.below(4)), rng.below(2) == 0);
+    device::LaneDriver& which =
+        rng.below(2) == 0 ? few : static_cast<device::LaneDriver&>(**driver);
+    const auto run = run_graph(random.graph, which, clock, settings);
     ASSERT_TRUE(run) << to_string(run.error());
-    long edges = 0;
-    for (int t = 0; t < tasks; ++t) {
-      const auto i = static_cast<std::size_t>(t);
-      const GraphTask& task = random.graph.tasks()[i];
-      const auto* lane = std::get_if<LaneWork>(&task.work);
-      ASSERT_EQ(random.seen[i]->groups, lane ? lane->groups : 1);
-      for (const int before : task.after)
-        ASSERT_GT(random.seen[i]->begin, random.seen[static_cast<std::size_t>(before)]->end);
-      for (const int before : task.after)
-        ASSERT_GE(run->tasks[i].begin_ns, run->tasks[static_cast<std::size_t>(before)].end_ns);
-      edges += static_cast<long>(task.after.size());
-      const hw::UnitMask used(random.seen[i]->units.load());
-      ASSERT_EQ(used & ~run->tasks[i].mask, hw::UnitMask{});
-      ASSERT_LE(run->tasks[i].mask.count(), lane ? static_cast<std::size_t>(lane->units) : 0u);
-      ASSERT_EQ(run->tasks[i].mask.any(), lane != nullptr);
-      ASSERT_LE(run->tasks[i].begin_ns, run->tasks[i].end_ns);
-    }
-    const Dependencies& became = run->dependencies;
-    ASSERT_EQ(became.skipped + became.on_device + became.on_host, edges);
-    ASSERT_TRUE(settings.ahead || became.on_device == 0);
+    ASSERT_NO_FATAL_FAILURE(check(random, *run)) << round;
+    ASSERT_TRUE(settings.ahead || run->dependencies.on_device == 0);
+    made_anew |= few.made_anew;
   }
+  EXPECT_TRUE(made_anew);
   EXPECT_EQ((*driver)->outside(), 0);
 }
 
@@ -192,26 +256,14 @@ TEST(TaskGraphs, AreQueuedBehindWhatStillRuns) {
 }
 
 // A driver that runs every kernel, and then says that it is lost.
-class TooLate final : public device::LaneDriver {
+class TooLate final : public Through {
  public:
-  explicit TooLate(LaneDriver& inner) : inner_(inner) {}
-  Result<device::LaneDriverInfo> info() override { return inner_.info(); }
-  Result<int> create_lane(const hw::UnitMask& mask) override { return inner_.create_lane(mask); }
-  Result<void> destroy_lane(int lane) override { return inner_.destroy_lane(lane); }
-  Result<device::LaneState> query(int lane) override { return inner_.query(lane); }
+  using Through::Through;
   Result<void> launch(int lane, device::Kernel kernel) override {
     EXPECT_TRUE(inner_.launch(lane, std::move(kernel)));
     EXPECT_TRUE(inner_.synchronise(lane));
     return failed({ErrorCode::lost, "too late", "launch"});
   }
-  Result<void> synchronise(int lane) override { return inner_.synchronise(lane); }
-  Result<int> record_event(int lane) override { return inner_.record_event(lane); }
-  Result<bool> wait_event(int lane, int event) override { return inner_.wait_event(lane, event); }
-  Result<bool> event_finished(int event) override { return inner_.event_finished(event); }
-  Result<void> destroy_event(int event) override { return inner_.destroy_event(event); }
-
- private:
-  LaneDriver& inner_;
 };
 
 TEST(TaskGraphs, EndAfterAKernelWhoseLaunchFailedTooLate) {

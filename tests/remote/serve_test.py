@@ -240,6 +240,8 @@ class Serve(unittest.TestCase):
                            (["--backend", "cuda", "--kernel-times", "t.csv"], "timed on lanes"),
                            (["--backend", "cuda", "--devices", "2"], "for --backend cpu"),
                            (["--kernel-plan", "p.json"], "--kernel-profiles"),
+                           (["--lanes", "none", "--profiles", ".", "--workers", "a"],
+                            "neither a policy (default-stream, mps"),
                            (["--token-file", "/nowhere"], "/nowhere"),
                            (["--idle-limit", "soon"], "--idle-limit")]:
             answer = run("serve", "--state-dir", str(self.path), "--listen",

@@ -18,10 +18,11 @@ using ptx::WarpView;
 
 constexpr std::uint64_t kMostShown = 256;
 constexpr int kLinesAround = 5;
+constexpr int kLinesTried = 100;
 constexpr const char* kHelp =
     "break LINE     stop before this line of the PTX (delete LINE: no more)\n"
     "continue, c    go on to the next stop\n"
-    "step, s        the warp's next instruction\n"
+    "step, s [N]    the warp's next instruction, or the Nth\n"
     "print, p [%R ...]   registers of the lane; %R/all: of all 32; nothing: all registers\n"
     "x ADDRESS|%R [COUNT [u8|u32|u64|f32|f64]]   memory as the lane sees it\n"
     "lane N         whose registers and memory are shown\n"
@@ -54,6 +55,11 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
+bool carries_out(std::string_view line) {
+  constexpr std::string_view kNone = ".{}/()";  // directives, blocks, remarks, the rest of a call
+  return !line.empty() && !line.ends_with(':') && kNone.find(line.front()) == kNone.npos;
+}
+
 std::string element_text(const std::string& type, std::uint64_t bits) {
   if (type == "f32") return text_of({Type::f32, bits});
   if (type == "f64") return text_of({Type::f64, bits});
@@ -66,7 +72,9 @@ void Debugger::before(const WarpView& warp) {
   if (free_) return;
   const bool mine =
       stepping_ && stepping_->first == warp.block() && stepping_->second == warp.warp();
-  if (!first_ && !mine && !breaks_.contains(warp.line())) return;
+  const bool stops = first_ || breaks_.contains(warp.line());
+  if (!stops && !mine) return;
+  if (!stops && --steps_ > 0) return;
   first_ = false;
   prompt(warp);
 }
@@ -91,13 +99,19 @@ void Debugger::prompt(const WarpView& warp) {
       if (!word.empty()) words.push_back(word);
     if (words.empty()) continue;
     if (goes_on(warp, words)) return;
-    answer(warp, words);
+    if (words[0] != "step" && words[0] != "s") answer(warp, words);
   }
 }
 
 bool Debugger::goes_on(const WarpView& warp, const Words& words) {
   const std::string& what = words[0];
-  if (what == "step" || what == "s") stepping_.emplace(warp.block(), warp.warp());
+  if (what == "step" || what == "s") {
+    const auto steps = words.size() > 1 ? number(words[1]) : 1;
+    if (!steps || *steps == 0 || words.size() > 2)
+      return say_("step N: how many instructions\n"), false;
+    steps_ = *steps;
+    stepping_.emplace(warp.block(), warp.warp());
+  }
   if (what == "quit" || what == "q") stop_(), free_ = true;
   return what == "step" || what == "s" || what == "quit" || what == "q" || what == "continue" ||
          what == "c";
@@ -111,19 +125,25 @@ void Debugger::answer(const WarpView& warp, const Words& words) {
   if (what == "lane") return choose_lane(warp, words);
   if (what == "list" || what == "l") return say_lines(warp);
   if (what == "where") return say_place(warp);
-  if (what != "bt") return say_(kHelp);
+  if (what == "help" || what == "h") return say_(kHelp);
+  if (what != "bt") return say_(fmt::format("there is no {}: `help` lists what there is\n", what));
   for (const WarpView::Call& call : warp.calls(lane_))
     say_(fmt::format("{} at line {}: {}\n", call.function, call.line,
                      trimmed(warp.text_of(call.line))));
 }
 
 void Debugger::set_break(const WarpView& warp, const Words& words) {
-  const auto line = words.size() == 2 ? parse_number<int>(words[1]) : std::nullopt;
-  if (!line || warp.text_of(*line).empty()) return say_("break LINE: a line of the PTX\n");
-  if (words[0] == "delete")
-    breaks_.erase(*line);
-  else
-    breaks_.insert(*line);
+  auto line = words.size() == 2 ? parse_number<int>(words[1]) : std::nullopt;
+  if (!line) return say_(fmt::format("{} LINE: a line of the PTX\n", words[0]));
+  if (words[0] != "delete") {  // where nothing is carried out: the next line that is
+    const int last = *line + kLinesTried;
+    while (*line < last && !carries_out(trimmed(warp.text_of(*line)))) ++*line;
+    if (*line == last)
+      return say_(fmt::format("no instruction of the PTX is at line {}\n", words[1]));
+  }
+  if (words[0] == "delete") return void(breaks_.erase(*line));
+  breaks_.insert(*line);
+  say_(fmt::format("stops before line {}: {}\n", *line, trimmed(warp.text_of(*line))));
 }
 
 void Debugger::choose_lane(const WarpView& warp, const Words& words) {

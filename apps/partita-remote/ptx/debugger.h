@@ -44,6 +44,7 @@ class Debugger final : public ptx::Watcher {
   std::set<int> breaks_;
   bool first_ = true, free_ = false;
   std::optional<std::pair<ptx::Extent, std::uint32_t>> stepping_;  // the warp
+  std::uint64_t steps_ = 1;                                        // of it
   unsigned lane_ = 0;
 };
 

@@ -10,8 +10,10 @@
 #include <optional>
 #include <thread>
 
+#include "base/append.h"
 #include "base/parse_number.h"
 #include "decide/kernel_inputs.h"
+#include "decide/kernel_policies.h"
 #include "decide/kernel_simulation.h"
 #include "drivers/green_ctx/lane_pool.h"
 #include "hw/cpu_units.h"
@@ -249,8 +251,13 @@ Result<KernelPolicy> read_kernel_policy(Files& files, const KernelPlanFlags& fla
   decide::PlannedUnits planned;
   const auto words = decide::parse_policies("--kernel-plan", flags.plan);
   if (!words || words->size() != 1) {
-    auto text = TRY(files.read(flags.plan));
-    const auto plan = TRY(forms::parse_kernel_plan(flags.plan, text));
+    const auto text = files.read(flags.plan);
+    if (!text && flags.plan.find_first_of("./") == std::string::npos)
+      return bad_input("--kernel-plan",
+                       fmt::format("'{}' is neither a policy ({}) nor a file", flags.plan,
+                                   joined(decide::kernel_policy_words(), ", ")));
+    if (!text) return failed(text.error());
+    const auto plan = TRY(forms::parse_kernel_plan(flags.plan, *text));
     planned = decide::planned_units(plan);
     names = {planned.workers, flags.profiles, planned.gpu, planned.atom};
     policy.policy = "eclip";

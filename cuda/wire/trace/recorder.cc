@@ -100,8 +100,9 @@ Bytes Recorder::see_head(Way& way, Direction direction, Bytes bytes) {
   }
   const FrameHeader& header = way.record.header;
   way.bulk_left = header.bulk_bytes;
-  const bool module = direction == Direction::up && header.code == ModulePut::kSpec.code;
-  const bool whole = (module || options_.all_bulk) && header.bulk_bytes <= kMostKeptBulk;
+  const bool needed = direction == Direction::up && (header.code == ModulePut::kSpec.code ||
+                                                     header.bulk_bytes <= kSmallBulk);
+  const bool whole = (needed || options_.all_bulk) && header.bulk_bytes <= kMostKeptBulk;
   way.record.kept = whole ? KeptBulk::whole : KeptBulk::checksum;
   if (way.bulk_left == 0) write(way);
   return bytes.subspan(here.size());

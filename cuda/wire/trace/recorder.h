@@ -16,8 +16,12 @@
 
 namespace partita::remote {
 
+// Of bulk that goes up so much is always kept: it says what kernels do (descriptions of textures,
+// tables of addresses, numbers), more than what they do it to.
+inline constexpr std::uint64_t kSmallBulk = 4096;
+
 struct RecorderOptions {
-  bool all_bulk = false;                              // else only the images of modules
+  bool all_bulk = false;                              // else images of modules and small bulk
   std::uint64_t most_bytes = std::uint64_t{1} << 30;  // of the file; recording stops there
 };
 

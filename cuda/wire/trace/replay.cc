@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "wire/net/frames.h"
+#include "wire/trace/recorder.h"
 
 namespace partita::remote {
 namespace {
@@ -119,8 +120,16 @@ class Mover {
         if constexpr (std::is_same_v<T, DevicePointer>) field.value = moved(field.value);
       });
       encode(*operation, bytes.data());
-      if constexpr (std::is_same_v<Op, Launch>) move_words(bytes, operation->parameters.size());
+      // The parameter block is the last field.
+      if constexpr (std::is_same_v<Op, Launch>)
+        move_words(std::span(bytes).last(operation->parameters.size()));
     });
+    return bytes;
+  }
+  // Descriptions of textures and the like have addresses in them.
+  std::vector<std::byte> moved_bulk(const TraceRecord& record) const {
+    std::vector<std::byte> bytes(record.bulk.begin(), record.bulk.end());
+    if (record.header.code == CopyIn::kSpec.code && bytes.size() <= kSmallBulk) move_words(bytes);
     return bytes;
   }
 
@@ -128,14 +137,12 @@ class Mover {
   std::uint64_t moved(std::uint64_t address) const {
     return address - from_.begin < from_.bytes ? address + shift_ : address;
   }
-  // The parameter block is the last field.
-  void move_words(std::vector<std::byte>& bytes, std::size_t size) const {
-    std::byte* block = bytes.data() + bytes.size() - size;
-    for (std::size_t at = 0; at + 8 <= size; at += 8) {
+  void move_words(std::span<std::byte> bytes) const {
+    for (std::size_t at = 0; at + 8 <= bytes.size(); at += 8) {
       std::uint64_t word = 0;
-      std::memcpy(&word, block + at, sizeof word);
+      std::memcpy(&word, bytes.data() + at, sizeof word);
       word = moved(word);
-      std::memcpy(block + at, &word, sizeof word);
+      std::memcpy(bytes.data() + at, &word, sizeof word);
     }
   }
 
@@ -216,7 +223,7 @@ class Replayer {
     ++result_.sent;
     const auto body = mover_.moved(record.header, record.body);
     if (record.header.bulk_bytes == 0 || record.kept == KeptBulk::whole) {
-      return writer_.put_raw(record.header, body, record.bulk);
+      return writer_.put_raw(record.header, body, mover_.moved_bulk(record));
     }
     if (record.header.code == ModulePut::kSpec.code) {
       return bad_input(kReplay, "the recording lacks the image of a module");

@@ -1,7 +1,8 @@
 // Sends the client's frames of a recorded connection to a server again and compares the answers.
 // A frame is sent when everything that the server had said before it in the recording has been said
 // again. Bulk that was not kept is sent as zeros. Addresses are moved when the new arena lies
-// elsewhere: those in fields, and words of parameter blocks that lie in the old arena.
+// elsewhere: those in fields, and words of parameter blocks and of small copies to the device that
+// lie in the old arena.
 #pragma once
 
 #include <string>

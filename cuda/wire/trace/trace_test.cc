@@ -163,10 +163,11 @@ TEST(Recorder, EveryFrameIsInTheFileAsItPassed) {
       EXPECT_EQ(record.header, frames[i].header);
       EXPECT_TRUE(std::ranges::equal(record.body, frames[i].body));
       EXPECT_EQ(record.checksum, checksum_more(0, frames[i].bulk));
-      const bool module =
-          frames[i].direction == Direction::up && frames[i].header.code == ModulePut::kSpec.code;
-      ASSERT_EQ(record.kept == KeptBulk::whole, all || module);
-      const auto& kept = all || module ? frames[i].bulk : std::vector<std::byte>();
+      const bool needed =
+          frames[i].direction == Direction::up &&
+          (frames[i].header.code == ModulePut::kSpec.code || frames[i].bulk.size() <= kSmallBulk);
+      ASSERT_EQ(record.kept == KeptBulk::whole, all || needed);
+      const auto& kept = all || needed ? frames[i].bulk : std::vector<std::byte>();
       EXPECT_TRUE(std::ranges::equal(record.bulk, kept));
     }
   }
@@ -237,7 +238,7 @@ class SmallServer {
   }
   std::vector<std::uint64_t> addresses;      // of copies in
   std::vector<std::uint64_t> parameters;     // first words of launches
-  std::vector<std::vector<std::byte>> bulk;  // of modules
+  std::vector<std::vector<std::byte>> bulk;  // of modules, and of small copies in
 
  private:
   void took(const Frame& frame, FrameReader& reader, FrameWriter& writer) {
@@ -264,7 +265,9 @@ class SmallServer {
     called_ = called_ || frame.header.code == CallDone::kSpec.code;
     std::vector<std::byte> got(reader.bulk_left());
     EXPECT_TRUE(reader.read_bulk(got, kSoon));
-    if (frame.header.code == ModulePut::kSpec.code) bulk.push_back(got);
+    if (frame.header.code == ModulePut::kSpec.code ||
+        (frame.header.code == CopyIn::kSpec.code && got.size() <= kSmallBulk))
+      bulk.push_back(got);
   }
 
   Channel& channel_;
@@ -290,6 +293,8 @@ void small_client(Channel& channel, std::uint64_t arena) {
   until(Hello::kSpec.code | kAnswer);
   EXPECT_TRUE(writer.put(ModulePut{}, 0, image));
   EXPECT_TRUE(writer.put(CopyIn{.to = {pointer}}, 0, data));
+  const std::array<std::uint64_t, 3> description{7, pointer, ~std::uint64_t{0}};
+  EXPECT_TRUE(writer.put(CopyIn{.to = {pointer}}, 0, std::as_bytes(std::span(description))));
   EXPECT_TRUE(
       writer.put(Launch{.kernel = {1}, .parameters = std::as_bytes(std::span(&pointer, 1))}));
   EXPECT_TRUE(writer.put(HostCall{.token = {77}}) && writer.flush());
@@ -325,13 +330,13 @@ TEST(TraceStats, CallsRoundTripsAndBytesOfASmallSession) {
   const auto trace = parse_trace("t", bytes_of(text));
   ASSERT_TRUE(trace);
   const TraceStats stats = trace_stats(*trace);
-  EXPECT_EQ(stats.all_calls(), 8u);
+  EXPECT_EQ(stats.all_calls(), 9u);
   EXPECT_EQ(stats.blocking_round_trips(), 2u);
   EXPECT_EQ(stats.blocking.at("stream_sync"), 1u);
   EXPECT_EQ(stats.notices.at("call"), 1u);
   EXPECT_EQ(stats.launches, 1u);
   EXPECT_EQ(stats.kernels, 1u);
-  EXPECT_EQ(stats.bulk_up, 6000u);
+  EXPECT_EQ(stats.bulk_up, 6024u);
   EXPECT_EQ(stats.failures + stats.unanswered, 0u);
   std::uint64_t up = 0;
   for (const auto& record : trace->records) {
@@ -354,12 +359,14 @@ TEST(Replay, SameFramesWithAddressesMovedAndDifferencesNamed) {
     near.reset();
     serving.join();
     ASSERT_TRUE(result) << result.error().message;
-    EXPECT_EQ(result->sent, 7u);  // but for hello
+    EXPECT_EQ(result->sent, 8u);  // but for hello
     EXPECT_EQ(result->answers, 1u);
-    EXPECT_EQ(server.addresses, std::vector<std::uint64_t>{0x9000000 + 512});
+    EXPECT_EQ(server.addresses, std::vector<std::uint64_t>(2, 0x9000000 + 512));
     EXPECT_EQ(server.parameters, std::vector<std::uint64_t>{0x9000000 + 512});
-    ASSERT_EQ(server.bulk.size(), 1u);
+    ASSERT_EQ(server.bulk.size(), 2u);
     EXPECT_EQ(server.bulk[0], std::vector<std::byte>(1000, std::byte{42}));
+    const std::array<std::uint64_t, 3> description{7, 0x9000000 + 512, ~std::uint64_t{0}};
+    EXPECT_TRUE(std::ranges::equal(server.bulk[1], std::as_bytes(std::span(description))));
     ASSERT_EQ(result->differences.size(), status == 0 ? 0u : 1u);
     if (status != 0) {
       EXPECT_EQ(result->differences[0].operation, "stream_sync");
@@ -403,7 +410,7 @@ TEST(RecordingProxy, PassesAndRecordsEveryConnection) {
     const std::string text = text_of(folder.file(name));
     const auto trace = parse_trace(name, bytes_of(text));
     ASSERT_TRUE(trace);
-    EXPECT_EQ(trace_stats(*trace).all_calls(), 8u);
+    EXPECT_EQ(trace_stats(*trace).all_calls(), 9u);
   }
 }
 

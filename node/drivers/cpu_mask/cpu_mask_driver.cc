@@ -1,7 +1,10 @@
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
 
+#include <chrono>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -16,6 +19,17 @@ using device::lane_call;
 using device::refused;
 
 thread_local int unit_of_thread = -1;
+
+// Whether the thread keeps its core from others of its priority, sessions that have a kernel to
+// launch, say, for as long as it likes.
+bool keeps_core() {
+  const int policy = ::sched_getscheduler(0);
+  return policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
 }  // namespace
 
@@ -66,6 +80,9 @@ CpuMaskDriver::~CpuMaskDriver() {
 // The life of a unit.
 void CpuMaskDriver::work(int unit) {
   unit_of_thread = unit;
+  pthread_setname_np(pthread_self(), fmt::format("unit {}", unit).c_str());  // top shows it
+  const bool gives_way = keeps_core();
+  std::int64_t now = now_ns(), gave_way = now;
   std::unique_lock lock(mutex_);
   while (!ending_) {
     const std::optional<Batch> batch = dispatcher_.take(unit);
@@ -77,10 +94,16 @@ void CpuMaskDriver::work(int unit) {
       run(*batch);
     else
       signals_[static_cast<std::size_t>(unit)].wait();
+    const std::int64_t began = std::exchange(now, now_ns());
+    const std::int64_t spent = now - began;
+    if (gives_way && now - gave_way > kMaxBatchNs) {
+      ::sched_yield();
+      gave_way = now = now_ns();
+    }
     lock.lock();
     if (!batch) continue;
     const std::int64_t before = batch->lane->ended;
-    dispatcher_.finish(*batch, unit);
+    dispatcher_.finish(*batch, unit, spent);
     // Whatever ended on other lanes waited for this one.
     if (batch->lane->ended != before && synchronising_ > 0) progress_.notify_all();
   }

@@ -3,7 +3,7 @@
 // system shares cores among threads, so masks here say who runs a work-group, not how fast. Owns
 // its threads; lanes and events end with it. Limits: kMaxLanes lanes, kMaxEvents events, kMaxQueued
 // unfinished kernels, records and waits per lane.
-// Thread rule: any thread, at the same time; not from a work-group.
+// Thread rule: any thread, at the same time; work-groups as the door allows.
 #pragma once
 
 #include <atomic>
@@ -48,6 +48,7 @@ class CpuMaskDriver final : public device::LaneDriver {
   Result<bool> wait_event(int lane, int event) override;
   Result<bool> event_finished(int event) override;
   Result<void> destroy_event(int event) override;
+  bool open_to_groups() const override { return true; }
 
   // How many work-groups of the lane each unit ran.
   Result<std::vector<std::int64_t>> ran(int lane);

@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <barrier>
 #include <numeric>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "base/test_rounds.h"
 #include "device/lane_adaptors.h"
@@ -299,22 +302,60 @@ TEST(CpuMask, AUnitServesItsLanesFairly) {
   const int gate = *driver->create_lane(mask_of({0}));
   const std::vector<int> lanes{*driver->create_lane(mask_of({0})),
                                *driver->create_lane(mask_of({0}))};
-  constexpr std::int64_t kGroups = 20'000;
+  constexpr std::array<std::int64_t, 2> kGroupNs{20'000, 200'000};
+  constexpr std::int64_t kKernelNs = 40'000'000;
   HostKernels notes;
   ASSERT_TRUE(driver->launch(gate, *notes.noting(0, 1, true)));
-  std::int64_t done[2] = {0, 0}, furthest = 0;  // of one thread, the unit
+  const auto now = [] { return RealClock().now_ns(); };
+  // Of one thread, the unit. Times are of the wall, each from the end of the work-group before.
+  std::array<std::int64_t, 2> given{}, left{kKernelNs / kGroupNs[0], kKernelNs / kGroupNs[1]};
+  std::int64_t furthest = 0, longest = 0, last = 0;
   for (const std::size_t i : {0u, 1u}) {
     const HostKernel kernel{[&, i](std::int64_t) {
-      ++done[i];
-      if (done[0] < kGroups / 2 || done[1] < kGroups / 2)
-        furthest = std::max(furthest, std::abs(done[0] - done[1]));
+      for (const std::int64_t begin = now(); now() - begin < kGroupNs[i];) {
+      }
+      const std::int64_t before = std::exchange(last, now());
+      if (before == 0) return;
+      given[i] += last - before;
+      longest = std::max(longest, last - before);
+      if (--left[i] > 1 && left[1 - i] > 1)
+        furthest = std::max(furthest, std::abs(given[0] - given[1]));
     }};
-    ASSERT_TRUE(driver->launch(lanes[i], {kGroups, kernel}));
+    ASSERT_TRUE(driver->launch(lanes[i], {left[i], kernel}));
   }
   notes.open(0);
   for (const int lane : lanes) ASSERT_TRUE(driver->synchronise(lane));
-  EXPECT_LE(furthest, kMaxBatch);
+  EXPECT_LE(furthest, 2 * (longest + kMaxBatchNs));
   EXPECT_GT(furthest, 0);
+}
+
+// Each work-group queues the next kernel, on its own lane or, behind an event, on another one.
+TEST(CpuMask, WorkGroupsMayLaunch) {
+  const auto driver = opened(1, 2);
+  const std::array<int, 2> lanes{*driver->create_lane(mask_of({0})),
+                                 *driver->create_lane(mask_of({0, 1}))};
+  constexpr int kKernels = 2'000;
+  std::atomic<int> ran = 0, running = 0, together = 0;
+  std::function<void(std::int64_t)> group = [&](std::int64_t number) {
+    together += ++running > 1;
+    EXPECT_EQ(ran, number);
+    const int next = ++ran;
+    if (next < kKernels) {
+      const std::size_t here = number / 3 % 2, there = next / 3 % 2;
+      if (here != there) {
+        const int event = *driver->record_event(lanes[here]);
+        EXPECT_TRUE(*driver->wait_event(lanes[there], event));
+        EXPECT_TRUE(driver->destroy_event(event));
+      }
+      const HostKernel kernel{[&group, next](std::int64_t) { group(next); }};
+      EXPECT_TRUE(driver->launch(lanes[there], {1, kernel}));
+    }
+    --running;
+  };
+  ASSERT_TRUE(driver->launch(lanes[0], {1, HostKernel{group}}));
+  while (ran < kKernels) std::this_thread::yield();
+  for (const int lane : lanes) ASSERT_TRUE(driver->synchronise(lane));
+  EXPECT_EQ(together, 0);
 }
 
 // ---- its life ----

@@ -11,6 +11,15 @@ namespace {
 // Batches shrink as work runs out, so that the units of a lane end at about the same time.
 constexpr std::int64_t kBatchesPerUnit = 4;
 
+// What a unit takes of a kernel that `units` run.
+std::int64_t batch_size(const Execution& kernel, std::int64_t units) {
+  if (kernel.finished == 0) return 1;
+  const std::int64_t each_ns = std::max<std::int64_t>(1, kernel.spent_ns / kernel.finished);
+  const std::int64_t most = std::clamp<std::int64_t>(kMaxBatchNs / each_ns, 1, kMaxBatch);
+  return std::clamp<std::int64_t>((kernel.groups - kernel.taken) / (kBatchesPerUnit * units), 1,
+                                  most);
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(int units) : units_(static_cast<std::size_t>(units)) {}
@@ -22,7 +31,7 @@ std::shared_ptr<Lane> Dispatcher::add(const hw::UnitMask& mask) {
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     if (!mask[unit]) continue;
     lane->units.push_back(static_cast<int>(unit));
-    units_[unit].lanes.push_back(lane.get());
+    units_[unit].lanes.push_back({lane.get()});
   }
   CHECK(lane->units.size() == mask.count() && mask.any());
   return lane;
@@ -32,7 +41,7 @@ void Dispatcher::remove(const Lane& lane) {
   CHECK(lane.queue.empty());
   for (const int number : lane.units) {
     Unit& unit = units_[static_cast<std::size_t>(number)];
-    const auto at = std::ranges::find(unit.lanes, &lane);
+    const auto at = std::ranges::find(unit.lanes, &lane, &Served::lane);
     if (std::cmp_less(at - unit.lanes.begin(), unit.turn)) --unit.turn;
     unit.lanes.erase(at);
   }
@@ -76,34 +85,46 @@ void Dispatcher::advance(Lane& first, int searching) {
   }
 }
 
+// The lane that a unit takes its next batch from; it counts as served for no less than the last.
+std::optional<std::size_t> Dispatcher::next_lane(Unit& unit) {
+  const std::size_t count = unit.lanes.size();
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = unit.turn + i < count ? unit.turn + i : unit.turn + i - count;
+    Served& served = unit.lanes[at];
+    if (!served.lane->has_work()) continue;
+    served.ns = std::max(served.ns, unit.least_ns);
+    if (!best || served.ns < unit.lanes[*best].ns) best = at;
+  }
+  if (!best) return best;
+  unit.least_ns = unit.lanes[*best].ns;
+  unit.turn = *best + 1 == count ? 0 : *best + 1;
+  return best;
+}
+
 std::optional<Batch> Dispatcher::take(int number) {
   Unit& unit = units_[static_cast<std::size_t>(number)];
-  const std::size_t count = unit.lanes.size();
-  std::optional<Batch> batch;
-  for (std::size_t i = 0; i < count && !batch; ++i) {
-    const std::size_t at = unit.turn + i < count ? unit.turn + i : unit.turn + i - count;
-    Lane& lane = *unit.lanes[at];
-    if (!lane.has_work()) continue;
-    Execution& kernel = *lane.running;
-    const auto width = static_cast<std::int64_t>(lane.units.size());
-    const std::int64_t left = kernel.groups - kernel.taken;
-    const std::int64_t size =
-        std::clamp<std::int64_t>(left / (kBatchesPerUnit * width), 1, kMaxBatch);
-    batch = Batch{&lane, &kernel, kernel.taken, kernel.taken + size};
-    kernel.taken += size;
-    unit.turn = at + 1 == count ? 0 : at + 1;
-  }
-  sleeping_[static_cast<std::size_t>(number)] = !batch;
-  if (batch && sleeping_.any()) {
-    for (const Lane* lane : unit.lanes)
-      if (lane->has_work()) wake_one(*lane);
+  const std::optional<std::size_t> next = next_lane(unit);
+  sleeping_[static_cast<std::size_t>(number)] = !next;
+  if (!next) return std::nullopt;
+  Lane& lane = *unit.lanes[*next].lane;
+  Execution& kernel = *lane.running;
+  const std::int64_t size = batch_size(kernel, static_cast<std::int64_t>(lane.units.size()));
+  const Batch batch{&lane, &kernel, kernel.taken, kernel.taken + size};
+  kernel.taken += size;
+  if (sleeping_.any()) {
+    for (const Served& served : unit.lanes)
+      if (served.lane->has_work()) wake_one(*served.lane);
   }
   return batch;
 }
 
-void Dispatcher::finish(const Batch& batch, int unit) {
+void Dispatcher::finish(const Batch& batch, int unit, std::int64_t spent_ns) {
   Lane& lane = *batch.lane;
   Execution& kernel = *batch.kernel;
+  std::vector<Served>& lanes = units_[static_cast<std::size_t>(unit)].lanes;
+  std::ranges::find(lanes, &lane, &Served::lane)->ns += spent_ns;
+  kernel.spent_ns += spent_ns;
   lane.ran[static_cast<std::size_t>(unit)] += batch.last - batch.first;
   kernel.finished += batch.last - batch.first;
   if (kernel.finished < kernel.groups) return;

@@ -1,6 +1,9 @@
 // Dispatcher: which unit runs which work-groups next, as plain state without threads. A lane is a
-// queue whose head is at most one kernel in execution; a unit takes work-groups in batches, one
-// batch of each lane in turn that it serves and that has work (fair in turns, not in time).
+// queue whose head is at most one kernel in execution; a unit takes work-groups in batches, each of
+// the lane that it has served for the shortest time among those that have work (in turn where that
+// is equal), so lanes that go on having work differ by less than a batch. A lane that had none has
+// no claim on what was given meanwhile. A batch is one work-group until the kernel's are known to
+// be short.
 // Work-conserving: no unit goes on sleeping while a lane on it has a work-group that nobody has
 // taken, because whoever takes a batch wakes one more sleeper for each lane that still has some.
 // Thread rule: one call at a time; what a Batch points to stays until finish(). Unknown lanes and
@@ -22,6 +25,9 @@ namespace partita::drivers::cpu_mask {
 
 // The most work-groups that a unit takes at once.
 inline constexpr std::int64_t kMaxBatch = 64;
+// How long a batch of more than one lasts at most, by the mean of its kernel's work-groups: others
+// wait no longer for the unit, and what taking a batch costs (0.4 us) is lost in it.
+inline constexpr std::int64_t kMaxBatchNs = 100'000;
 
 struct Lane;
 
@@ -36,6 +42,7 @@ struct Execution {
   std::int64_t groups = 0;
   std::int64_t taken = 0;
   std::int64_t finished = 0;
+  std::int64_t spent_ns = 0;  // on those that are finished
 };
 struct Record {
   std::shared_ptr<Event> event;
@@ -78,18 +85,24 @@ class Dispatcher {
 
   // The next batch of a unit; nothing when there is no work for it: it sleeps from now on.
   std::optional<Batch> take(int unit);
-  // The unit has run the batch, and takes its next one now.
-  void finish(const Batch& batch, int unit);
+  // The unit has run the batch in that time, and takes its next one now.
+  void finish(const Batch& batch, int unit, std::int64_t spent_ns);
 
   bool sleeps(int unit) const { return sleeping_[static_cast<std::size_t>(unit)]; }
   // The units that became awake since the last call of this.
   std::vector<int> woken();
 
  private:
-  struct Unit {
-    std::vector<Lane*> lanes;  // that it serves, in the order of their creation
-    std::size_t turn = 0;      // where it looks for work first
+  struct Served {
+    Lane* lane = nullptr;
+    std::int64_t ns = 0;  // that the unit has given it; not less than `least_ns` once it has work
   };
+  struct Unit {
+    std::vector<Served> lanes;  // that it serves, in the order of their creation
+    std::size_t turn = 0;       // where it looks for work first
+    std::int64_t least_ns = 0;  // what the lane that it took from last had been given
+  };
+  std::optional<std::size_t> next_lane(Unit& unit);
   void advance(Lane& lane, int searching);
   void wake_one(const Lane& lane);
 

@@ -34,9 +34,9 @@ TEST(Dispatcher, AUnitTakesOnlyFromLanesThatHaveIt) {
   EXPECT_EQ(first->first, 0);
   EXPECT_EQ(second->first, 1);
   EXPECT_FALSE(dispatcher.take(0));
-  dispatcher.finish(*first, 0);
+  dispatcher.finish(*first, 0, 1);
   EXPECT_EQ(lane->queued(), 1);
-  dispatcher.finish(*second, 2);
+  dispatcher.finish(*second, 2, 1);
   EXPECT_EQ(lane->queued(), 0);
   EXPECT_THAT(lane->ran, ElementsAre(1, 0, 1));
   dispatcher.remove(*lane);
@@ -50,11 +50,57 @@ TEST(Dispatcher, BatchesShrinkTowardsTheEnd) {
   std::vector<std::int64_t> sizes;
   while (const auto batch = dispatcher.take(0)) {
     sizes.push_back(batch->last - batch->first);
-    dispatcher.finish(*batch, 0);
+    dispatcher.finish(*batch, 0, 1);
   }
-  // A quarter of what is left on one unit, at most kMaxBatch, at least one.
-  EXPECT_THAT(sizes,
-              ElementsAre(64, 59, 44, 33, 25, 18, 14, 10, 8, 6, 4, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1));
+  // One that says how long they last, then a quarter of what is left on one unit, at most
+  // kMaxBatch, at least one.
+  EXPECT_THAT(
+      sizes, ElementsAre(1, 64, 58, 44, 33, 25, 18, 14, 10, 8, 6, 4, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1));
+}
+
+TEST(Dispatcher, BatchesOfLongGroupsAreShort) {
+  Dispatcher dispatcher(1);
+  const auto lane = dispatcher.add(units_mask({0}));
+  dispatcher.push(*lane, kernel(1'000));
+  std::vector<std::int64_t> sizes;
+  for (const std::int64_t each_ns : {30'000, 30'000, 500'000, 500'000}) {
+    const auto batch = dispatcher.take(0);
+    sizes.push_back(batch->last - batch->first);
+    dispatcher.finish(*batch, 0, each_ns * sizes.back());
+  }
+  EXPECT_THAT(sizes, ElementsAre(1, 3, 3, 1));
+}
+
+// Lanes of a unit with work-groups of different lengths, of which one comes late: while two have
+// work, what they are given differs by the longest batch at most.
+TEST(Dispatcher, LanesOfAUnitAreServedForTheSameTime) {
+  constexpr std::size_t kLanes = 4;
+  constexpr std::int64_t kGroupNs[kLanes] = {300, 20'000, 190'000, 1'100'000};
+  constexpr std::int64_t kLongestNs = 1'100'000, kLateNs = 300'000'000;
+  Dispatcher dispatcher(1);
+  std::vector<std::shared_ptr<Lane>> lanes;
+  for (std::size_t i = 0; i < kLanes; ++i) lanes.push_back(dispatcher.add(units_mask({0})));
+  const auto push = [&](std::size_t lane) { dispatcher.push(*lanes[lane], kernel(1'000'000'000)); };
+  for (std::size_t i = 1; i < kLanes; ++i) push(i);
+  std::vector<std::int64_t> given(kLanes);  // since the last one came
+  bool late = false;
+  for (std::int64_t now = 0; now < 2 * kLateNs;) {
+    if (!late && now > kLateNs) {
+      late = true;
+      push(0);
+      given.assign(kLanes, 0);
+    }
+    const auto batch = dispatcher.take(0);
+    const auto lane = static_cast<std::size_t>(
+        std::ranges::find(lanes, batch->lane, &std::shared_ptr<Lane>::get) - lanes.begin());
+    const std::int64_t took = kGroupNs[lane] * (batch->last - batch->first);
+    dispatcher.finish(*batch, 0, took);
+    given[lane] += took;
+    now += took;
+    const auto [least, most] = std::minmax_element(given.begin() + !late, given.end());
+    ASSERT_LE(*most - *least, 2 * kLongestNs) << now;
+  }
+  EXPECT_THAT(given, testing::Each(testing::Ge(kLateNs / 4 - 2 * kLongestNs)));
 }
 
 TEST(Dispatcher, AUnitServesItsLanesInTurn) {
@@ -108,7 +154,7 @@ TEST(Dispatcher, EventsReleaseLanesThatWait) {
   const auto first = dispatcher.take(0);
   ASSERT_TRUE(first);
   EXPECT_FALSE(dispatcher.take(0));
-  dispatcher.finish(*first, 0);
+  dispatcher.finish(*first, 0, 1);
   for (const auto& event : events) EXPECT_TRUE(event->finished);
   const auto last = dispatcher.take(0);
   ASSERT_TRUE(last);
@@ -137,7 +183,7 @@ TEST(Dispatcher, NoUnitSleepsBesideWork) {
         const std::int64_t groups = 1 + static_cast<std::int64_t>(rng.below(20));
         dispatcher.push(*lanes[rng.below(lanes.size())], kernel(groups));
       } else if (!dispatcher.sleeps(static_cast<int>(unit))) {
-        if (at_work[unit]) dispatcher.finish(*at_work[unit], static_cast<int>(unit));
+        if (at_work[unit]) dispatcher.finish(*at_work[unit], static_cast<int>(unit), 1);
         at_work[unit] = dispatcher.take(static_cast<int>(unit));
       }
       for (const auto& lane : lanes) {

@@ -31,6 +31,15 @@ Database open(std::string_view bytes) {
   return database;
 }
 
+// Names as the device has them, which lanes look for; older exports have only readable ones.
+constexpr const char* kKernels =
+    "SELECT COALESCE(m.value, s.value), k.start, k.end FROM CUPTI_ACTIVITY_KIND_KERNEL AS k "
+    "JOIN StringIds AS s ON s.id = k.demangledName "
+    "LEFT JOIN StringIds AS m ON m.id = k.mangledName ORDER BY k.start LIMIT ?1";
+constexpr const char* kReadableKernels =
+    "SELECT s.value, k.start, k.end FROM CUPTI_ACTIVITY_KIND_KERNEL AS k "
+    "JOIN StringIds AS s ON s.id = k.demangledName ORDER BY k.start LIMIT ?1";
+
 }  // namespace
 
 Result<KernelTrace> parse_nsys_export(const std::string& file, std::string_view bytes) {
@@ -39,11 +48,9 @@ Result<KernelTrace> parse_nsys_export(const std::string& file, std::string_view 
   if (database == nullptr) return bad_input(file, "cannot be opened as a database");
   const auto wrong = [&] { return bad_input(file, sqlite3_errmsg(database.get())); };
   sqlite3_stmt* made = nullptr;
-  const int prepared =
-      sqlite3_prepare_v2(database.get(),
-                         "SELECT s.value, k.start, k.end FROM CUPTI_ACTIVITY_KIND_KERNEL AS k "
-                         "JOIN StringIds AS s ON s.id = k.demangledName ORDER BY k.start LIMIT ?1",
-                         -1, &made, nullptr);
+  int prepared = sqlite3_prepare_v2(database.get(), kKernels, -1, &made, nullptr);
+  if (prepared != SQLITE_OK)
+    prepared = sqlite3_prepare_v2(database.get(), kReadableKernels, -1, &made, nullptr);
   const Statement statement(made, sqlite3_finalize);
   if (prepared != SQLITE_OK) return wrong();
   sqlite3_bind_int64(made, 1, static_cast<sqlite3_int64>(kMaxTraceKernels));

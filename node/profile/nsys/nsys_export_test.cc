@@ -37,6 +37,19 @@ TEST(NsysExport, KernelsInTheOrderOfTheirBegin) {
     static_cast<void>(parse_nsys_export("x.sqlite", bytes.substr(0, cut)));
 }
 
+TEST(NsysExport, NamesAsTheDeviceHasThem) {
+  const std::string bytes =
+      database((std::string(kTables) +
+                "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN mangledName INTEGER;"
+                "INSERT INTO StringIds VALUES (3, '_Z4gemmPf');"
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 3000, 0, 1, 1, 3),"
+                "(5000, 9000, 0, 2, 1, NULL)")
+                   .c_str());
+  const auto trace = parse_nsys_export("x.sqlite", bytes);
+  ASSERT_TRUE(trace) << to_string(trace.error());
+  EXPECT_EQ(*trace, (KernelTrace{{"_Z4gemmPf", 0, 3}, {"relu", 5, 4}}));
+}
+
 TEST(NsysExport, Refusals) {
   EXPECT_EQ(parse_nsys_export("x.sqlite", "").error().context, "x.sqlite");
   EXPECT_FALSE(parse_nsys_export("x.sqlite", "no database, but long enough to look at it"));

@@ -18,6 +18,13 @@ KERNEL(managed_add, (int* values, int count, int more)) {
   if (at < count) values[at] += more;
 }
 
+// Goes on once the host has said so.
+KERNEL(managed_await, (const volatile int* flag, int* values)) {
+  while (flag[0] == 0) {
+  }
+  values[1] = values[0] + flag[0];
+}
+
 static int wrong = 0;
 
 static void expect(bool right, const char* what) {
@@ -116,9 +123,31 @@ static void graphs() {
   MUST(cudaFree(values));
 }
 
+// A kernel waits for a flag in the host's memory that is set behind its launch.
+static void flag() {
+  int *set = nullptr, *values = nullptr;
+  cudaStream_t stream;
+  MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  MUST(cudaMallocHost(&set, sizeof(int)));
+  MUST(cudaMalloc(&values, 2 * sizeof(int)));
+  for (int round = 1; round <= 3; ++round) {
+    *set = 0;
+    MUST(cudaMemset(values, 0, 2 * sizeof(int)));
+    MUST(cudaDeviceSynchronize());
+    LAUNCH(managed_await, 1, 1, 0, stream, set, values);
+    *set = round * 0x101;
+    MUST(cudaStreamSynchronize(stream));
+    expect(to_host(values, 2)[1] == round * 0x101, "what a kernel did that waited for the host");
+  }
+  MUST(cudaFree(values));
+  MUST(cudaFreeHost(set));
+  MUST(cudaStreamDestroy(stream));
+}
+
 int main() {
   list();
   turns();
   graphs();
+  flag();
   return finish("managed", wrong == 0, wrong);
 }
