@@ -82,6 +82,8 @@ void describe(Form& f, NodeRecord& node) {
 void describe(Form& f, Wait& wait) {
   f.name("node", wait.node, "that must be ready first");
   f.whole("revision", wait.revision, kRevisions, "with this revision, or a newer one");
+  f.optional(!wait.carries.empty())
+      .list("carries", wait.carries, describe, kServices, "what it must carry then");
 }
 
 void describe(Form& f, Part& part) {

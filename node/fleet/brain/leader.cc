@@ -172,6 +172,7 @@ class Leader::Work {
 
   void look();
   void look_at(const NodeRecord& record);
+  static Rates will_carry(const At& at);
   bool waits_in_vain(const At& at) const;
   bool replan_due(const At& at) const;
   void count(Of& of, const At& at, double rate);
@@ -197,6 +198,7 @@ class Leader::Work {
   void shrink();
   void shrink_at(At& at);
   void trim(At& at, Rates& next);
+  std::vector<Carried> due_from(const At& other, const At& at) const;
   std::vector<Wait> waits_of(const At& at) const;
   Decision word() const;
   void tell(Decision& decision, const At& at, const Part& part) const;
@@ -271,10 +273,9 @@ void Leader::Work::look_at(const NodeRecord& record) {
   at.total = planner_.slices(record);
   at.used = at.part ? planner_.slices(at.part->plan) : 0;
   if (!at.counts) return;
-  const bool comes = at.pending && record.trouble.empty();
-  for (const auto& [service, rate] : comes ? at.base : lowest(at.base, at.has))
+  for (const auto& [service, rate] : will_carry(at))
     if (const auto of = services_.find(service); of != services_.end()) count(of->second, at, rate);
-  if (comes) return;
+  if (at.pending && record.trouble.empty()) return;
   for (const auto& [service, rate] : at.base)
     if (const auto of = services_.find(service);
         of != services_.end() && more(rate, rate_in(at.has, service)))
@@ -288,6 +289,12 @@ void Leader::Work::count(Of& of, const At& at, double rate) {
   if (rate <= 0) of.on.erase(at.record->node);
 }
 
+// What it is about to become, where it can; else what of its part there is.
+Rates Leader::Work::will_carry(const At& at) {
+  if (at.changed) return at.next;
+  return at.pending && at.record->trouble.empty() ? at.base : lowest(at.base, at.has);
+}
+
 // Who waits for a node that will not be as it waits for it.
 bool Leader::Work::waits_in_vain(const At& at) const {
   if (!at.pending || at.record->taken >= at.part->revision) return false;
@@ -295,7 +302,13 @@ bool Leader::Work::waits_in_vain(const At& at) const {
     const auto other = nodes_.find(wait.node);
     if (other == nodes_.end() || !other->second.open) return true;
     const At& is = other->second;
-    return is.record->ready < wait.revision && (!is.part || is.part->revision < wait.revision);
+    if (is.record->ready < wait.revision && !is.changed &&
+        (!is.part || is.part->revision < wait.revision))
+      return true;
+    const Rates will = will_carry(is);
+    return std::ranges::any_of(wait.carries, [&](const Carried& one) {
+      return more(one.rate_rps, rate_in(will, one.service));
+    });
   });
 }
 
@@ -356,10 +369,10 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
 }
 
 void Leader::Work::mend() {
+  for (auto& [name, at] : nodes_)
+    if (replan_due(at)) settle(at, at.held, "its GPUs or the terms of its services are others");
   for (auto& [name, at] : nodes_) {
-    if (replan_due(at))
-      settle(at, at.held, "its GPUs or the terms of its services are others");
-    else if (waits_in_vain(at))
+    if (!at.changed && waits_in_vain(at))
       settle(at, at.held, "whom it waited for will not carry its services");
     at.mended = at.changed;
   }
@@ -603,25 +616,28 @@ void Leader::Work::shrink() {
 
 // ---- what is said
 
-// Those that will carry, and do not yet, what this node carries no more.
+// What this node carries no more and the other will carry, and does not yet.
+std::vector<Carried> Leader::Work::due_from(const At& other, const At& at) const {
+  // It may have taken less meanwhile, of a part that this one came instead of.
+  const bool unsure = other.pending && !other.grows && other.part->waits_for.empty();
+  std::vector<Carried> all;
+  for (const auto& [service, rate] : at.held) {
+    const auto of = services_.find(service);
+    if (of == services_.end() || !more(rate, rate_in(at.next, service))) continue;
+    const double on = rate_in(of->second.on, other.record->node);
+    if (more(on, rate_in(other.has, service)) || (on > 0 && unsure)) all.push_back({service, on});
+  }
+  return all;
+}
+
 std::vector<Wait> Leader::Work::waits_of(const At& at) const {
   std::vector<Wait> waits;
   if (at.grows) return waits;
   for (const auto& [name, other] : nodes_) {
-    if (&other == &at || !other.counts) continue;
-    // It may have taken less meanwhile, of a part that this one came instead of.
-    const bool unsure = other.pending && !other.grows && other.part->waits_for.empty();
-    const bool due = std::ranges::any_of(at.held, [&](const auto& one) {
-      const auto of = services_.find(one.first);
-      if (of == services_.end() || !more(one.second, rate_in(at.next, one.first))) return false;
-      const double on = rate_in(of->second.on, name);
-      return more(on, rate_in(other.has, one.first)) || (on > 0 && unsure);
-    });
-    if (!due) continue;
-    if (other.grows)
-      waits.push_back({name, revision_});
-    else if (other.pending)
-      waits.push_back({name, other.part->revision});
+    if (&other == &at || !other.counts || (!other.grows && !other.pending)) continue;
+    const std::vector<Carried> due = due_from(other, at);
+    if (!due.empty())
+      waits.push_back({name, other.grows ? revision_ : other.part->revision, due});
   }
   return waits;
 }

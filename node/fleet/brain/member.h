@@ -1,5 +1,5 @@
 // Member: when a node takes its part. It takes a newer one than it has, and only when the nodes
-// that must carry more first say that they do; never an older one; without a store it has what it
+// that must carry more first say that they do, and how much; never an older one; without a store it has what it
 // took. What it took outlives it (the caller keeps `taken`). Pure.
 #pragma once
 

@@ -58,10 +58,12 @@ struct NodeRecord {
   bool operator==(const NodeRecord&) const = default;
 };
 
-// A part is not carried out before that node has carried out that revision.
+// A part is not carried out before that node has carried out that revision, or a newer one, and
+// carries so much: a newer one may carry less, of a node that lost a GPU.
 struct Wait {
   std::string node;
   long revision = 0;
+  std::vector<Carried> carries = {};
   bool operator==(const Wait&) const = default;
 };
 
