@@ -181,7 +181,7 @@ class SchemaTest(harness.CliTest):
         all_of = {
             "FleetNode": node,
             "FleetPart": {"node": "n1", "revision": 2, "by": "n2", "cause": "new",
-                          "waits_for": [{"node": "n2", "revision": 2, "carries": carries}],
+                          "waits_for": [{"node": "n2", "revision": 2}], "elsewhere": carries,
                           "services": "services: []", "plan": plan},
             "FleetWanted": {"services": "services: []", "survive": "node", "approval": "approve",
                             "drained": ["n3"], "approved": "d1", "by": "ops"},

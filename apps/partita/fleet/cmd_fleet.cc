@@ -297,12 +297,11 @@ Result<Exit> run_explain(Context& context, const FleetCommandFlags& flags) {
     for (const auto& [service, rate] : rates)
       if (flags.word.empty() || flags.word == name || flags.word == service)
         text += fmt::format("  {} {:.4g} req/s\n", service, rate);
-    for (const fleet::Wait& wait : part.waits_for) {
-      text += fmt::format("  once {} has carried out revision {}", wait.node, wait.revision);
-      for (const fleet::Carried& one : wait.carries)
-        text += fmt::format(", with {:.4g} req/s of {}", one.rate_rps, one.service);
-      text += "\n";
-    }
+    for (const fleet::Wait& wait : part.waits_for)
+      text += fmt::format("  once {} has carried out revision {}\n", wait.node, wait.revision);
+    for (const fleet::Carried& one : part.elsewhere)
+      text += fmt::format("  once other nodes carry {:.4g} req/s of {}\n", one.rate_rps,
+                          one.service);
   }
   if (text.empty())
     return bad_input("NODE|SERVICE", flags.word.empty()

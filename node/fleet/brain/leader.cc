@@ -21,6 +21,7 @@ constexpr double kStep = 1.1;             // of a need by what arrived
 constexpr double kMostOver = 4;           // times the rate in the file
 constexpr double kSlack = 0.25;           // above the need that is not worth a change
 constexpr double kTiny = 1e-6;            // of a rate, relative
+constexpr double kEnough = 1 - 1e-5;      // of a need, where others must carry it first
 constexpr double kLeastPiece = 1.0 / 32;  // of a need
 constexpr double kLeastInPlace = 0.5;     // while no instance of others moves for it
 constexpr double kFilled = 0.85;          // of a node's slices, before others are filled further
@@ -148,6 +149,12 @@ class Leader::Work {
       for (const auto& [node, rate] : on) all += rate;
       return more(terms->rate.value, all);
     }
+    // By nodes but for this one.
+    double elsewhere(const std::string& than) const {
+      double all = 0;
+      for (const auto& [node, rate] : on) all += node == than ? 0 : rate;
+      return all;
+    }
     // In slices, of the first kind of node.
     double size() const { return guess.empty() ? need : guess.front().slices(need); }
     // Whether it can do without so much of what this node carries.
@@ -172,7 +179,6 @@ class Leader::Work {
 
   void look();
   void look_at(const NodeRecord& record);
-  static Rates will_carry(const At& at);
   bool waits_in_vain(const At& at) const;
   bool replan_due(const At& at) const;
   void count(Of& of, const At& at, double rate);
@@ -198,8 +204,8 @@ class Leader::Work {
   void shrink();
   void shrink_at(At& at);
   void trim(At& at, Rates& next);
-  std::vector<Carried> due_from(const At& other, const At& at) const;
   std::vector<Wait> waits_of(const At& at) const;
+  std::vector<Carried> elsewhere_of(const At& at) const;
   Decision word() const;
   void tell(Decision& decision, const At& at, const Part& part) const;
   std::vector<ServiceOutlook> outlooks() const;
@@ -273,9 +279,10 @@ void Leader::Work::look_at(const NodeRecord& record) {
   at.total = planner_.slices(record);
   at.used = at.part ? planner_.slices(at.part->plan) : 0;
   if (!at.counts) return;
-  for (const auto& [service, rate] : will_carry(at))
+  const bool comes = at.pending && record.trouble.empty();
+  for (const auto& [service, rate] : comes ? at.base : lowest(at.base, at.has))
     if (const auto of = services_.find(service); of != services_.end()) count(of->second, at, rate);
-  if (at.pending && record.trouble.empty()) return;
+  if (comes) return;
   for (const auto& [service, rate] : at.base)
     if (const auto of = services_.find(service);
         of != services_.end() && more(rate, rate_in(at.has, service)))
@@ -289,26 +296,19 @@ void Leader::Work::count(Of& of, const At& at, double rate) {
   if (rate <= 0) of.on.erase(at.record->node);
 }
 
-// What it is about to become, where it can; else what of its part there is.
-Rates Leader::Work::will_carry(const At& at) {
-  if (at.changed) return at.next;
-  return at.pending && at.record->trouble.empty() ? at.base : lowest(at.base, at.has);
-}
-
-// Who waits for a node that will not be as it waits for it.
+// Who waits for a node that will not be as it waits for it, or for more than others will carry.
 bool Leader::Work::waits_in_vain(const At& at) const {
   if (!at.pending || at.record->taken >= at.part->revision) return false;
+  if (std::ranges::any_of(at.part->elsewhere, [&](const Carried& one) {
+        const auto of = services_.find(one.service);
+        return of != services_.end() && of->second.elsewhere(at.record->node) < one.rate_rps;
+      }))
+    return true;
   return std::ranges::any_of(at.part->waits_for, [&](const Wait& wait) {
     const auto other = nodes_.find(wait.node);
     if (other == nodes_.end() || !other->second.open) return true;
     const At& is = other->second;
-    if (is.record->ready < wait.revision && !is.changed &&
-        (!is.part || is.part->revision < wait.revision))
-      return true;
-    const Rates will = will_carry(is);
-    return std::ranges::any_of(wait.carries, [&](const Carried& one) {
-      return more(one.rate_rps, rate_in(will, one.service));
-    });
+    return is.record->ready < wait.revision && (!is.part || is.part->revision < wait.revision);
   });
 }
 
@@ -616,30 +616,41 @@ void Leader::Work::shrink() {
 
 // ---- what is said
 
-// What this node carries no more and the other will carry, and does not yet.
-std::vector<Carried> Leader::Work::due_from(const At& other, const At& at) const {
-  // It may have taken less meanwhile, of a part that this one came instead of.
-  const bool unsure = other.pending && !other.grows && other.part->waits_for.empty();
-  std::vector<Carried> all;
-  for (const auto& [service, rate] : at.held) {
-    const auto of = services_.find(service);
-    if (of == services_.end() || !more(rate, rate_in(at.next, service))) continue;
-    const double on = rate_in(of->second.on, other.record->node);
-    if (more(on, rate_in(other.has, service)) || (on > 0 && unsure)) all.push_back({service, on});
-  }
-  return all;
-}
-
+// Those that will carry, and do not yet, what this node carries no more.
 std::vector<Wait> Leader::Work::waits_of(const At& at) const {
   std::vector<Wait> waits;
   if (at.grows) return waits;
   for (const auto& [name, other] : nodes_) {
-    if (&other == &at || !other.counts || (!other.grows && !other.pending)) continue;
-    const std::vector<Carried> due = due_from(other, at);
-    if (!due.empty())
-      waits.push_back({name, other.grows ? revision_ : other.part->revision, due});
+    if (&other == &at || !other.counts) continue;
+    // It may have taken less meanwhile, of a part that this one came instead of.
+    const bool unsure = other.pending && !other.grows && other.part->waits_for.empty();
+    const bool due = std::ranges::any_of(at.held, [&](const auto& one) {
+      const auto of = services_.find(one.first);
+      if (of == services_.end() || !more(one.second, rate_in(at.next, one.first))) return false;
+      const double on = rate_in(of->second.on, name);
+      return more(on, rate_in(other.has, one.first)) || (on > 0 && unsure);
+    });
+    if (!due) continue;
+    if (other.grows)
+      waits.push_back({name, revision_});
+    else if (other.pending)
+      waits.push_back({name, other.part->revision});
   }
   return waits;
+}
+
+// What others must have of what this node carries no more.
+std::vector<Carried> Leader::Work::elsewhere_of(const At& at) const {
+  std::vector<Carried> all;
+  if (at.grows) return all;
+  for (const auto& [service, rate] : at.held) {
+    const auto of = services_.find(service);
+    const double next = rate_in(at.next, service);
+    if (of == services_.end() || !more(rate, next)) continue;
+    const double due = of->second.need * kEnough - next;
+    if (due > 0) all.push_back({service, due});
+  }
+  return all;
 }
 
 std::vector<ServiceOutlook> Leader::Work::outlooks() const {
@@ -692,7 +703,7 @@ Decision Leader::Work::word() const {
     for (const auto& [name, at] : nodes_) {
       if (!at.changed || at.grows != grows) continue;
       Part part{name,     revision_,    leader_,
-                at.cause, waits_of(at), read_.written.text(pieces_at(at.next)),
+                at.cause, waits_of(at), elsewhere_of(at), read_.written.text(pieces_at(at.next)),
                 *at.plan};
       Rates gave_up = at.gave_up;
       if (at.part)

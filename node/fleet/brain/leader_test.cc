@@ -270,11 +270,11 @@ TEST(Leader, LessWaitsForWhoMayHaveLessMeanwhile) {
   const Decision decision = fleet.decide();
   ASSERT_EQ(decision.parts.size(), 1u);
   EXPECT_EQ(decision.parts[0].node, has);
-  EXPECT_EQ(decision.parts[0].waits_for, (std::vector<Wait>{{other, 50, {{"a", 300}}}}));
+  EXPECT_EQ(decision.parts[0].waits_for, (std::vector<Wait>{{other, 50}}));
 }
 
 // Who is waited for loses its GPUs and has a newer revision than that, with nothing of it.
-TEST(Leader, LessWaitsForTheShareAndNotForARevisionAlone) {
+TEST(Leader, LessWaitsForWhatOthersCarryAndNotForARevisionAlone) {
   TestFleet fleet(2);
   fleet.want({{"a", 300}});
   fleet.settle();
@@ -282,13 +282,13 @@ TEST(Leader, LessWaitsForTheShareAndNotForARevisionAlone) {
   fleet.view.wanted->drained = {node};
   fleet.decide();
   const Part less = fleet.view.parts.at(node);
-  ASSERT_EQ(less.waits_for.at(0).carries, (std::vector<Carried>{{"a", 300}}));
+  EXPECT_NEAR(rates_of(less.elsewhere)["a"], 300, 0.01);
   for (NodeGpu& gpu : fleet.view.nodes.at(other).gpus) gpu.unusable = "it is lost";
   const Decision lost = fleet.decide();
   EXPECT_EQ(lost.parts.size(), 2u) << "the other as it can be, and this one as it was";
   const Part kept = std::exchange(fleet.view.parts[node], less);  // a leader died between them
   EXPECT_TRUE(fleet.carry_out(other));
-  EXPECT_GT(fleet.view.nodes.at(other).ready, less.waits_for[0].revision);
+  EXPECT_GT(fleet.view.nodes.at(other).ready, less.waits_for.at(0).revision);
   EXPECT_FALSE(fleet.carry_out(node));
   EXPECT_EQ(fleet.decide().parts.size(), 1u) << "nobody waits for ever";
   EXPECT_EQ(rates_of(fleet.view.parts.at(node)), rates_of(kept));
@@ -646,7 +646,8 @@ TEST(Documents, AreReadAsTheyWereWritten) {
     EXPECT_EQ(write(*read), write(full));
   }
   for (auto [name, part] : fleet.view.parts) {
-    part.waits_for = {{"n9", 4, {{"a", 1.5}}}};
+    part.waits_for = {{"n9", 4}};
+    part.elsewhere = {{"a", 1.5}};
     const auto read = parse_part("k", write(part));
     ASSERT_TRUE(read.has_value()) << to_string(read.error());
     EXPECT_EQ(*read, part);

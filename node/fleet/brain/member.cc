@@ -2,22 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace partita::fleet {
-namespace {
 
-constexpr double kOfItsRate = 1e-6;
-
-// Null: it carries all of it.
-const Carried* missing_at(const NodeRecord& node, const Wait& wait) {
-  const Rates is = rates_of(node.carries);
-  for (const Carried& one : wait.carries) {
-    const auto rate = is.find(one.service);
-    if (rate == is.end() || rate->second < one.rate_rps * (1 - kOfItsRate)) return &one;
+double stays_elsewhere(const FleetView& view, const std::string& service, const std::string& node) {
+  double all = 0;
+  for (const auto& [name, other] : view.nodes) {
+    const auto is = std::ranges::find(other.carries, service, &Carried::service);
+    if (name == node || is == other.carries.end()) continue;
+    const auto part = view.parts.find(name);
+    double stays = is->rate_rps;
+    if (part != view.parts.end()) {
+      const Rates rates = rates_of(part->second);
+      const auto rate = rates.find(service);
+      stays = rate == rates.end() ? 0 : std::min(stays, rate->second);
+    }
+    all += stays;
   }
-  return nullptr;
+  return all;
 }
-
-}  // namespace
 
 MemberWord look_at_part(const FleetView& view, const std::string& node, long taken) {
   const auto found = view.parts.find(node);
@@ -30,10 +34,12 @@ MemberWord look_at_part(const FleetView& view, const std::string& node, long tak
     if (other->second.ready < wait.revision)
       return {nullptr, fmt::format("{} must have carried out revision {} first, and has {}",
                                    wait.node, wait.revision, other->second.ready)};
-    if (const Carried* missing = missing_at(other->second, wait))
-      return {nullptr, fmt::format("{} must carry {:.4g} req/s of {} first, and does not",
-                                   wait.node, missing->rate_rps, missing->service)};
   }
+  for (const Carried& one : found->second.elsewhere)
+    if (const double is = stays_elsewhere(view, one.service, node); is < one.rate_rps)
+      return {nullptr, fmt::format("other nodes must carry {:.4g} req/s of {} first, and go on with "
+                                   "{:.4g}",
+                                   one.rate_rps, one.service, is)};
   return {&found->second, {}};
 }
 
