@@ -181,8 +181,8 @@ class SchemaTest(harness.CliTest):
         all_of = {
             "FleetNode": node,
             "FleetPart": {"node": "n1", "revision": 2, "by": "n2", "cause": "new",
-                          "waits_for": [{"node": "n2", "revision": 2}], "services": "services: []",
-                          "plan": plan},
+                          "waits_for": [{"node": "n2", "revision": 2}], "elsewhere": carries,
+                          "services": "services: []", "plan": plan},
             "FleetWanted": {"services": "services: []", "survive": "node", "approval": "approve",
                             "drained": ["n3"], "approved": "d1", "by": "ops"},
             "FleetProposal": {"digest": "d1", "changes": ["n1: a 12.5/s"]},

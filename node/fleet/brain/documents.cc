@@ -92,6 +92,9 @@ void describe(Form& f, Part& part) {
   f.optional(!part.cause.empty()).text("cause", part.cause, "why, a sentence");
   f.optional(!part.waits_for.empty())
       .list("waits_for", part.waits_for, describe, kNodes, "it is not carried out before");
+  f.optional(!part.elsewhere.empty())
+      .list("elsewhere", part.elsewhere, describe, kServices,
+            "nor before other nodes carry so much, and shall go on with it by their parts");
   f.optional(!part.services.empty())
       .text("services", part.services, "a services file of this node; missing: it has none");
   f.object("plan", part.plan, forms::describe_plan, "of this node's GPUs");

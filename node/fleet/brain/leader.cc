@@ -21,6 +21,7 @@ constexpr double kStep = 1.1;             // of a need by what arrived
 constexpr double kMostOver = 4;           // times the rate in the file
 constexpr double kSlack = 0.25;           // above the need that is not worth a change
 constexpr double kTiny = 1e-6;            // of a rate, relative
+constexpr double kEnough = 1 - 1e-5;      // of a need, where others must carry it first
 constexpr double kLeastPiece = 1.0 / 32;  // of a need
 constexpr double kLeastInPlace = 0.5;     // while no instance of others moves for it
 constexpr double kFilled = 0.85;          // of a node's slices, before others are filled further
@@ -148,6 +149,12 @@ class Leader::Work {
       for (const auto& [node, rate] : on) all += rate;
       return more(terms->rate.value, all);
     }
+    // By nodes but for this one.
+    double elsewhere(const std::string& than) const {
+      double all = 0;
+      for (const auto& [node, rate] : on) all += node == than ? 0 : rate;
+      return all;
+    }
     // In slices, of the first kind of node.
     double size() const { return guess.empty() ? need : guess.front().slices(need); }
     // Whether it can do without so much of what this node carries.
@@ -198,6 +205,7 @@ class Leader::Work {
   void shrink_at(At& at);
   void trim(At& at, Rates& next);
   std::vector<Wait> waits_of(const At& at) const;
+  std::vector<Carried> elsewhere_of(const At& at) const;
   Decision word() const;
   void tell(Decision& decision, const At& at, const Part& part) const;
   std::vector<ServiceOutlook> outlooks() const;
@@ -288,9 +296,14 @@ void Leader::Work::count(Of& of, const At& at, double rate) {
   if (rate <= 0) of.on.erase(at.record->node);
 }
 
-// Who waits for a node that will not be as it waits for it.
+// Who waits for a node that will not be as it waits for it, or for more than others will carry.
 bool Leader::Work::waits_in_vain(const At& at) const {
   if (!at.pending || at.record->taken >= at.part->revision) return false;
+  if (std::ranges::any_of(at.part->elsewhere, [&](const Carried& one) {
+        const auto of = services_.find(one.service);
+        return of != services_.end() && of->second.elsewhere(at.record->node) < one.rate_rps;
+      }))
+    return true;
   return std::ranges::any_of(at.part->waits_for, [&](const Wait& wait) {
     const auto other = nodes_.find(wait.node);
     if (other == nodes_.end() || !other->second.open) return true;
@@ -356,10 +369,10 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
 }
 
 void Leader::Work::mend() {
+  for (auto& [name, at] : nodes_)
+    if (replan_due(at)) settle(at, at.held, "its GPUs or the terms of its services are others");
   for (auto& [name, at] : nodes_) {
-    if (replan_due(at))
-      settle(at, at.held, "its GPUs or the terms of its services are others");
-    else if (waits_in_vain(at))
+    if (!at.changed && waits_in_vain(at))
       settle(at, at.held, "whom it waited for will not carry its services");
     at.mended = at.changed;
   }
@@ -626,6 +639,20 @@ std::vector<Wait> Leader::Work::waits_of(const At& at) const {
   return waits;
 }
 
+// What others must have of what this node carries no more.
+std::vector<Carried> Leader::Work::elsewhere_of(const At& at) const {
+  std::vector<Carried> all;
+  if (at.grows) return all;
+  for (const auto& [service, rate] : at.held) {
+    const auto of = services_.find(service);
+    const double next = rate_in(at.next, service);
+    if (of == services_.end() || !more(rate, next)) continue;
+    const double due = of->second.need * kEnough - next;
+    if (due > 0) all.push_back({service, due});
+  }
+  return all;
+}
+
 std::vector<ServiceOutlook> Leader::Work::outlooks() const {
   std::vector<ServiceOutlook> all;
   for (const auto& [name, of] : services_) {
@@ -676,7 +703,7 @@ Decision Leader::Work::word() const {
     for (const auto& [name, at] : nodes_) {
       if (!at.changed || at.grows != grows) continue;
       Part part{name,     revision_,    leader_,
-                at.cause, waits_of(at), read_.written.text(pieces_at(at.next)),
+                at.cause, waits_of(at), elsewhere_of(at), read_.written.text(pieces_at(at.next)),
                 *at.plan};
       Rates gave_up = at.gave_up;
       if (at.part)

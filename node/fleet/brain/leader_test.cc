@@ -273,6 +273,31 @@ TEST(Leader, LessWaitsForWhoMayHaveLessMeanwhile) {
   EXPECT_EQ(decision.parts[0].waits_for, (std::vector<Wait>{{other, 50}}));
 }
 
+// Who is waited for loses its GPUs and has a newer revision than that, with nothing of it.
+TEST(Leader, LessWaitsForWhatOthersCarryAndNotForARevisionAlone) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}});
+  fleet.settle();
+  const std::string node = fleet.nodes_of("a")[0], other = node == "n0" ? "n1" : "n0";
+  fleet.view.wanted->drained = {node};
+  fleet.decide();
+  const Part less = fleet.view.parts.at(node);
+  EXPECT_NEAR(rates_of(less.elsewhere)["a"], 300, 0.01);
+  for (NodeGpu& gpu : fleet.view.nodes.at(other).gpus) gpu.unusable = "it is lost";
+  const Decision lost = fleet.decide();
+  EXPECT_EQ(lost.parts.size(), 2u) << "the other as it can be, and this one as it was";
+  const Part kept = std::exchange(fleet.view.parts[node], less);  // a leader died between them
+  EXPECT_TRUE(fleet.carry_out(other));
+  EXPECT_GT(fleet.view.nodes.at(other).ready, less.waits_for.at(0).revision);
+  EXPECT_FALSE(fleet.carry_out(node));
+  EXPECT_EQ(fleet.decide().parts.size(), 1u) << "nobody waits for ever";
+  EXPECT_EQ(rates_of(fleet.view.parts.at(node)), rates_of(kept));
+  fleet.settle([&] { EXPECT_GE(fleet.carried("a"), 299.9); });
+  for (NodeGpu& gpu : fleet.view.nodes.at(other).gpus) gpu.unusable.clear();
+  fleet.settle([&] { EXPECT_GE(fleet.carried("a"), 299.9); });
+  EXPECT_TRUE(fleet.view.nodes.at(node).carries.empty());
+}
+
 TEST(Leader, WhoWaitsForALostNodeKeepsWhatItHas) {
   TestFleet fleet(3);
   fleet.want({{"a", 300}});
@@ -622,6 +647,7 @@ TEST(Documents, AreReadAsTheyWereWritten) {
   }
   for (auto [name, part] : fleet.view.parts) {
     part.waits_for = {{"n9", 4}};
+    part.elsewhere = {{"a", 1.5}};
     const auto read = parse_part("k", write(part));
     ASSERT_TRUE(read.has_value()) << to_string(read.error());
     EXPECT_EQ(*read, part);

@@ -1,5 +1,5 @@
 // Member: when a node takes its part. It takes a newer one than it has, and only when the nodes
-// that must carry more first say that they do; never an older one; without a store it has what it
+// that must carry more first say that they do, and others have enough; never an older one; without a store it has what it
 // took. What it took outlives it (the caller keeps `taken`). Pure.
 #pragma once
 
@@ -16,5 +16,8 @@ struct MemberWord {
   std::string waits;           // for whom, a sentence
 };
 MemberWord look_at_part(const FleetView& view, const std::string& node, long taken);
+
+// Of a service what nodes but for this one carry and, by their newest parts, go on with.
+double stays_elsewhere(const FleetView& view, const std::string& service, const std::string& node);
 
 }  // namespace partita::fleet

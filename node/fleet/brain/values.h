@@ -72,6 +72,9 @@ struct Part {
   std::string by = {};     // the leader's node
   std::string cause = {};  // why, a sentence
   std::vector<Wait> waits_for = {};
+  // Nor before other nodes carry so much of what it gives up, and are to go on with it by their
+  // parts: who has carried out a revision that was waited for may have lost a GPU since.
+  std::vector<Carried> elsewhere = {};
   std::string services = {};  // text of a services file, of those; empty: there are none
   plan::ServingPlan plan;     // of this node's GPUs; services at the rates that it shall carry
   // What it carried and has no room for any more: lost, until their services have their rates.
