@@ -176,6 +176,18 @@ TEST(Loop, PlansForTheLengthsOfATrace) {
   node.run(again, now, now + kHourMs / 2);
   EXPECT_TRUE(again.snapshot().converged) << again.snapshot().doing;
   EXPECT_TRUE(node.violations.empty());
+  // Answers are twice as long: the plan is for such a trace, and is kept over a restart.
+  node.tokens["chat"] = {6 * 200.0, 6 * 100.0, 200, 100};
+  node.run(again, now, now + 3 * kHourMs);
+  auto longer = want;
+  auto& trace = std::get<plan::TokenTrace>(longer.services.front().tokens->lengths);
+  trace.out_times = again.memory().lengths.front().out;
+  EXPECT_GE(trace.out_times, 1.95);
+  EXPECT_LE(trace.out_times, 2.25);
+  EXPECT_TRUE(verify::judge(problem_of(world, use, longer, false), again.memory().target->plan));
+  Loop third(world, *node.remembered, now);
+  node.step(third, now += 1000);
+  EXPECT_TRUE(third.snapshot().converged) << third.snapshot().doing;
 }
 
 // With the margin for a lost GPU there are replicas on several, each of which may go; when one has
@@ -208,13 +220,13 @@ TEST(Loop, ServesLanguageModelsByPriority) {
   for (const std::string first : {"chat", "code"}) {
     const std::string second = first == "chat" ? "code" : "chat";
     World world = language_world();
-    world.settings.priority[first] = 1;
+    if (first == "code") world.settings.priority = {{"chat", -1}, {"code", 0}};
     std::string file = "services:\n";
     for (const char* const name : {"chat", "code"})
       file += fmt::format(
           "  - {{name: {}, model: lm, kind: llm, rate_rps: 18, tokens: {{in: 200, out: 50}},"
-          " slo: {{ttft_ms: 2000, tpot_ms: 60, percentile: 95}}}}\n",
-          name);
+          " slo: {{ttft_ms: 2000, tpot_ms: 60, percentile: 95}}, priority: {}}}\n",
+          name, name == "chat" ? 2 : 1);  // settings are stronger
     NodeInMemory node(2);
     Loop loop(world, {}, 0);
     std::int64_t now = kMonday;
