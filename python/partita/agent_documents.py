@@ -163,6 +163,10 @@ AgentStateAssignmentServicesTokens = TypedDict("AgentStateAssignmentServicesToke
     "out": NotRequired[AgentStateAssignmentServicesTokensIn],
     # lengths of both, as the services file names it
     "trace": NotRequired[str],
+    # prompts are so many times as long; missing: 1
+    "in_times": NotRequired[float],
+    # answers are so many times as long; missing: 1
+    "out_times": NotRequired[float],
     # of requests that begin with the same tokens
     "prefix_share": NotRequired[float],
     # that those begin with
@@ -250,6 +254,8 @@ class AgentStateAssignmentServices(TypedDict):
     member: NotRequired[bool]
     # of answers for who asks the same again; missing: the service has none
     cache: NotRequired[AgentStateAssignmentServicesCache]
+    # where not all have room the lower ones get less; missing: 0
+    priority: NotRequired[int]
     # the server that the promise is made for; missing: pooled
     dispatch: NotRequired[Literal["pooled", "paced", "shared-queue", "per-process"]]
 
@@ -419,6 +425,8 @@ class AgentStateServices(TypedDict):
     member: NotRequired[bool]
     # of answers for who asks the same again; missing: the service has none
     cache: NotRequired[AgentStateAssignmentServicesCache]
+    # where not all have room the lower ones get less; missing: 0
+    priority: NotRequired[int]
     # as measured now
     rate_rps: NotRequired[float]
     # the highest of the next minutes

@@ -303,6 +303,10 @@ ServingPlanServicesTokens = TypedDict("ServingPlanServicesTokens", {
     "out": NotRequired[ServingPlanServicesTokensOut],
     # lengths of both, as the services file names it
     "trace": NotRequired[str],
+    # prompts are so many times as long; missing: 1
+    "in_times": NotRequired[float],
+    # answers are so many times as long; missing: 1
+    "out_times": NotRequired[float],
     # of requests that begin with the same tokens
     "prefix_share": NotRequired[float],
     # that those begin with
@@ -420,6 +424,8 @@ class ServingPlanServices(TypedDict):
     member: NotRequired[bool]
     # of answers for who asks the same again; missing: the service has none
     cache: NotRequired[ServingPlanServicesCache]
+    # where not all have room the lower ones get less; missing: 0
+    priority: NotRequired[int]
     # the sum over its instances
     planned_rps: float
     # the worst, of the SLO rule's kind; null: unbounded

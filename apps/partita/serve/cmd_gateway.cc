@@ -24,6 +24,7 @@
 #include "forms/serving_forms.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
+#include "places.h"
 #include "serve/engines/engine_pool.h"
 #include "serve/front/front.h"
 #include "serve/front/oidc_tokens.h"
@@ -333,6 +334,13 @@ Result<void> open_grpc(Context& context, const std::string& listen,
   return {};
 }
 
+// In front of engines that are elsewhere there need be no GPU here.
+Result<std::string> state_directory_of(Context& context, const GatewayFlags& flags) {
+  auto found = found_state_directory(context, flags.device, flags.state_directory);
+  if (found || found.error().code != ErrorCode::no_driver || flags.engines.empty()) return found;
+  return state_home() + "/gateway";
+}
+
 Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   const Result<Seconds> grace = parse_duration("--grace", flags.grace);
   if (!grace) return failed(grace.error());
@@ -342,8 +350,7 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   if (!engines) return failed(engines.error());
   const auto peers = peer_options(context, flags);
   if (!peers) return failed(peers.error());
-  const Result<std::string> directory =
-      found_state_directory(context, flags.device, flags.state_directory);
+  const Result<std::string> directory = state_directory_of(context, flags);
   if (!directory) return failed(directory.error());
   const auto given = given_engines(context, flags, *directory);
   if (!given) return failed(given.error());
