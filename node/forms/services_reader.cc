@@ -140,9 +140,8 @@ std::vector<Service> read_service(Fields fields, const TrafficKeys& common, cons
   if (pipeline && fields.has("cache"))
     fields.refuse("cache", "'cache' is not for a pipeline: give one to its steps");
   if (pipeline)
-    fields.only(
-        {"name", "rate_rps", "slo_ms", "percentile", "headroom", "arrivals", "rates", "pipeline",
-         "priority"});
+    fields.only({"name", "rate_rps", "slo_ms", "percentile", "headroom", "arrivals", "rates",
+                 "pipeline", "priority"});
   else
     fields.only(with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms",
                               "percentile", "slo", "tokens", "prefix", "min_replicas",

@@ -434,9 +434,8 @@ class Engine {
 
 Result<void> check_spec(const EngineSpec& spec, const Loop& loop) {
   const StepCost& c = spec.cost;
-  for (const double cost :
-       {c.step, c.sequence, c.root_sequences, c.cached_token, c.prompt_token, c.prompt_context,
-        c.mixed, c.crowded, 1.0 * c.crowded_from})
+  for (const double cost : {c.step, c.sequence, c.root_sequences, c.cached_token, c.prompt_token,
+                            c.prompt_context, c.mixed, c.crowded, 1.0 * c.crowded_from})
     if (!(cost >= 0) || !std::isfinite(cost)) return bad_input("", "a cost is below 0 or infinite");
   if (c.crowded > 0 && c.root_sequences > 0)
     return bad_input("", "the cost of sequences bends either way: crowded or root_sequences");

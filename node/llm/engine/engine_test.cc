@@ -50,15 +50,15 @@ TEST(Engine, APromptSlowsTheStepsOfOthers) {
   EXPECT_EQ(run->requests[0].end, Millis{21 + 42 + 42 + 10});
 }
 
-// Two decode from 33 on, of which one is more than there is room for; a prompt beside them costs 8.
+// Two that decode are one more than there is room for, and a prompt beside them costs 8 more.
 TEST(Engine, ACrowdAndAPromptBesideItCostTheirOwn) {
   const EngineSpec spec{
       .cost = {.step = 10, .prompt_token = 1, .mixed = 8, .crowded = 4, .crowded_from = 1},
       .step_tokens = 64,
       .sequences = 8,
       .blocks = 100};
-  const std::vector<Request> requests = {{.in = 1, .out = 4}, {.in = 2, .out = 3},
-                                         {.arrival = Millis{20}, .in = 6, .out = 1}};
+  const std::vector<Request> requests = {
+      {.in = 1, .out = 4}, {.in = 2, .out = 3}, {.arrival = Millis{20}, .in = 6, .out = 1}};
   const auto run = simulate(spec, requests);
   ASSERT_TRUE(run);
   EXPECT_EQ(run->requests[0].first, Millis{13});  // both prompts, nobody decodes

@@ -138,8 +138,8 @@ Fit fitted(const std::vector<Row>& rows, std::vector<int> columns) {
   Fit fit{std::move(columns)};
   for (const Row& row : rows) fit.weights.push_back(row.weight);
   for (int round = 0; round < kFits; ++round) {
-    fit.constants = spread(fit, numeric::nnls(weighed(rows, fit), fit.weights),
-                           rows.front().shares.size());
+    fit.constants =
+        spread(fit, numeric::nnls(weighed(rows, fit), fit.weights), rows.front().shares.size());
     fit.loss = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double off = sum_of(rows[i].shares, fit.constants) / rows[i].ms - 1;
