@@ -24,11 +24,12 @@ struct Means {
 // By the services file; nothing: it says none that could be corrected.
 std::optional<Means> told(const plan::Service& service) {
   if (!service.tokens) return {};
-  const auto* pair = std::get_if<plan::TokenPair>(&service.tokens->lengths);
-  if (pair == nullptr) return {};
-  const double in = plan::mean_of(pair->in), share = service.tokens->prefix_share;
-  const double with_prefix = std::max(in, service.tokens->prefix_tokens + 1.0);
-  return Means{(1 - share) * in + share * with_prefix, plan::mean_of(pair->out)};
+  const auto* trace = std::get_if<plan::TokenTrace>(&service.tokens->lengths);
+  if (trace != nullptr && trace->requests == nullptr) return {};
+  const plan::MeanLength mean = plan::mean_of(*service.tokens);
+  const double share = service.tokens->prefix_share;
+  const double with_prefix = std::max(mean.in, service.tokens->prefix_tokens + 1.0);
+  return Means{(1 - share) * mean.in + share * with_prefix, mean.out};
 }
 
 int whole(double tokens) {
@@ -106,6 +107,9 @@ DesiredNow Lengths::corrected(DesiredNow wanted) const {
     if (auto* pair = std::get_if<plan::TokenPair>(&one.tokens->lengths)) {
       pair->in = times(std::move(pair->in), kept->in);
       pair->out = times(std::move(pair->out), kept->out);
+    } else if (auto* trace = std::get_if<plan::TokenTrace>(&one.tokens->lengths)) {
+      trace->in_times *= kept->in;
+      trace->out_times *= kept->out;
     }
   }
   if (off.empty()) return wanted;

@@ -76,6 +76,30 @@ TEST(Lengths, WhatWasLearnedStaysWithTheLengthsThatItCorrects) {
   EXPECT_TRUE(now.kept.empty());
 }
 
+// Prompts of 100 and 300 tokens with answers of 10 and 50: each is taken times as much, together.
+TEST(Lengths, OfATraceAreTakenTimesAsMuch) {
+  Minutes now;
+  plan::Service told = speaking(1, 1);
+  told.tokens->lengths = plan::TokenTrace{
+      .file = "t.csv",
+      .requests = std::make_shared<const std::vector<plan::TracedRequest>>(
+          std::vector<plan::TracedRequest>{{Seconds{0}, 100, 10}, {Seconds{1}, 300, 50}})};
+  now.lengths.begin({told});
+  now.see(100, 200, 30);
+  EXPECT_EQ(now.mean_out(told), 30);
+  now.see(300, 200, 90);
+  EXPECT_GE(now.mean_out(told), 90 / 1.06);
+  EXPECT_LE(now.mean_out(told), 90 * 1.1 * 1.01);
+  const double times = now.kept.front().out;
+  const plan::Service is = now.lengths.corrected({{told}, 0, {}, {}}).services.front();
+  Rng rng(1);
+  for (int k = 0; k < 20; ++k) {
+    const plan::Length one = plan::drawn(*is.tokens, rng);
+    EXPECT_EQ(one.out, std::lround((one.in == 100 ? 10 : 50) * times));
+  }
+  EXPECT_EQ(plan::differences(told, is).size(), 1U);
+}
+
 TEST(Lengths, APrefixCountsAsTheGatewayCountsIt) {
   Minutes now;
   plan::Service told = speaking(100, 100);

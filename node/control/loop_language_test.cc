@@ -35,18 +35,21 @@ std::string language_file(int in, int out) {
       in, out);
 }
 
+// A promise, not only what was written down of it.
+bool misses(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
+  const auto verdict = verify::judge(problem, plan);
+  return !verdict && std::ranges::any_of(verdict.error().violations, [](const auto& one) {
+    return one.constraint != "problem_digest" && one.constraint != "service_row";
+  });
+}
+
 // Whether the plan in force keeps the promise to requests of these lengths, at the file's rate:
 // what the judge says but that it was made for others.
 bool keeps(const Loop& loop, const NodeInMemory& node, int in, int out) {
   const World world = language_world();
   const GpuUse use = gpus_for_services(world, node.state, {});
   const Want want{wanted_services(language_file(in, out))->services, 0, {}};
-  const auto verdict =
-      verify::judge(problem_of(world, use, want, false), loop.memory().target->plan);
-  if (verdict) return true;
-  return std::ranges::all_of(verdict.error().violations, [](const plan::Reason& one) {
-    return one.constraint == "problem_digest" || one.constraint == "service_row";
-  });
+  return !misses(problem_of(world, use, want, false), loop.memory().target->plan);
 }
 
 TEST(Loop, PlansALanguageModelForRequestsAsLongAsTheyAre) {
@@ -117,14 +120,9 @@ TEST(Loop, PlansALanguageModelWithEnginesAsFastAsTheyAre) {
   // The plan in force keeps the promise on such engines; the first did not.
   const GpuUse use = gpus_for_services(slow, node.state, {});
   const Want want{wanted_services(language_file(200, 50))->services, 0, {}};
-  const auto misses = [&](const plan::ServingPlan& plan) {
-    const auto verdict = verify::judge(problem_of(slow, use, want, false), plan);
-    return !verdict && std::ranges::any_of(verdict.error().violations, [](const auto& one) {
-      return one.constraint != "problem_digest" && one.constraint != "service_row";
-    });
-  };
-  EXPECT_TRUE(misses(first));
-  EXPECT_FALSE(misses(loop.memory().target->plan));
+  const plan::ServingProblem truth = problem_of(slow, use, want, false);
+  EXPECT_TRUE(misses(truth, first));
+  EXPECT_FALSE(misses(truth, loop.memory().target->plan));
   Loop second(language_world(), *node.remembered, 0);
   node.step(second, now += 1000);
   EXPECT_TRUE(second.snapshot().converged) << second.snapshot().doing;
@@ -176,6 +174,21 @@ TEST(Loop, PlansForTheLengthsOfATrace) {
   node.run(again, now, now + kHourMs / 2);
   EXPECT_TRUE(again.snapshot().converged) << again.snapshot().doing;
   EXPECT_TRUE(node.violations.empty());
+  // Answers are twice as long: the plan is for such a trace, and is kept over a restart.
+  node.tokens["chat"] = {6 * 200.0, 6 * 100.0, 200, 100};
+  node.run(again, now, now + 3 * kHourMs);
+  auto longer = want;
+  auto& trace = std::get<plan::TokenTrace>(longer.services.front().tokens->lengths);
+  trace.out_times = again.memory().lengths.front().out;
+  const double mean = 100 / plan::mean_of(*want.services.front().tokens).out;
+  EXPECT_GE(trace.out_times, mean / 1.06);
+  EXPECT_LE(trace.out_times, mean * 1.1);
+  const plan::ServingProblem truth = problem_of(world, use, longer, false);
+  EXPECT_TRUE(misses(truth, first));
+  EXPECT_FALSE(misses(truth, again.memory().target->plan));
+  Loop third(world, *node.remembered, now);
+  node.step(third, now += 1000);
+  EXPECT_TRUE(third.snapshot().converged) << third.snapshot().doing;
 }
 
 // With the margin for a lost GPU there are replicas on several, each of which may go; when one has
@@ -208,13 +221,13 @@ TEST(Loop, ServesLanguageModelsByPriority) {
   for (const std::string first : {"chat", "code"}) {
     const std::string second = first == "chat" ? "code" : "chat";
     World world = language_world();
-    world.settings.priority[first] = 1;
+    if (first == "code") world.settings.priority = {{"chat", -1}, {"code", 0}};
     std::string file = "services:\n";
     for (const char* const name : {"chat", "code"})
       file += fmt::format(
           "  - {{name: {}, model: lm, kind: llm, rate_rps: 18, tokens: {{in: 200, out: 50}},"
-          " slo: {{ttft_ms: 2000, tpot_ms: 60, percentile: 95}}}}\n",
-          name);
+          " slo: {{ttft_ms: 2000, tpot_ms: 60, percentile: 95}}, priority: {}}}\n",
+          name, std::string_view(name) == "chat" ? 2 : 1);  // settings are stronger
     NodeInMemory node(2);
     Loop loop(world, {}, 0);
     std::int64_t now = kMonday;

@@ -73,7 +73,7 @@ class Attempts {
   bool part() {
     std::map<int, std::vector<plan::Service>, std::greater<>> classes;
     for (const plan::Service& one : forms::at_own_rates(ask_.want.services))
-      if (!one.member) classes[priority(one.name)].push_back(one);
+      if (!one.member) classes[priority(one)].push_back(one);
     Want settled;
     for (auto& [level, members] : classes) settle_class(settled, std::move(members));
     if (!best_ || settled.services.empty()) return false;
@@ -117,9 +117,9 @@ class Attempts {
     return memo_.plans.keep(std::move(question), std::move(answer));
   }
 
-  int priority(const std::string& service) const {
-    const auto found = ask_.want.priority.find(service);
-    return found == ask_.want.priority.end() ? 0 : found->second;
+  int priority(const plan::Service& service) const {
+    const auto found = ask_.want.priority.find(service.name);
+    return found == ask_.want.priority.end() ? service.priority : found->second;
   }
 
   // With the steps of its pipelines.

@@ -36,7 +36,7 @@ struct PlanGround {
 struct Want {
   std::vector<plan::Service> services;
   int survive = 0;
-  std::map<std::string, int> priority;
+  std::map<std::string, int> priority;  // where settings say another than the service's own
 };
 
 // The problem that a target answers: `relaxed` where there is not enough for all.

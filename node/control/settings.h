@@ -85,7 +85,7 @@ struct Settings {
   std::vector<Window> windows;          // for changes that save something; empty: always
   std::vector<Window> freezes;          // nothing but repairs and what people ask for
   int survive = -1;                     // GPUs that may be lost; -1: as the services file says
-  std::map<std::string, int> priority;  // of services; higher is served first; missing: 0
+  std::map<std::string, int> priority;  // of services; higher is served first; missing: its own
   HealthSettings health;
   BatchSettings batch;
   PowerPolicy power;

@@ -30,7 +30,7 @@ int replicas(const plan::ServingPlan& plan, const std::string& service) {
 
 void slow_down(profile::StepCost& cost, double factor) {
   for (double* one : {&cost.step, &cost.sequence, &cost.root_sequences, &cost.cached_token,
-                      &cost.prompt_token, &cost.prompt_context})
+                      &cost.prompt_token, &cost.prompt_context, &cost.mixed, &cost.crowded})
     *one *= factor;
 }
 

@@ -339,7 +339,8 @@ TEST(PlanJson, keeps_language_models) {
   const std::variant<plan::TokenPair, plan::TokenTrace> kLengths[] = {
       plan::TokenPair{512, plan::LognormalTokens{200, 0}},
       plan::TokenPair{plan::ListedTokens{1, 2}, plan::LognormalTokens{200.5, 1.25}},
-      plan::TokenTrace{.file = "azure.csv"}};
+      plan::TokenTrace{.file = "azure.csv"},
+      plan::TokenTrace{.file = "azure.csv", .in_times = 1.1, .out_times = 0.5}};
   for (const auto& lengths : kLengths) {
     ServingPlan plan;
     plan.gpu_model = "A100-80GB";

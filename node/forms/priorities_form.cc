@@ -14,7 +14,7 @@ struct Priority {
 
 void describe(Form& f, Priority& one) {
   f.name("service", one.service, "its name");
-  f.integer("priority", one.priority, {.low = -1000, .high = 1000}, "higher is served first");
+  f.integer("priority", one.priority, kPriorities, "higher is served first");
   f.closed();
 }
 
@@ -24,7 +24,7 @@ void describe_priorities(Form& f, std::map<std::string, int>& priorities) {
   std::vector<Priority> all;
   for (const auto& [service, priority] : priorities) all.push_back({service, priority});
   f.optional().list("priorities", all, describe, {},
-                    "of services when there is not enough for all; missing: 0");
+                    "of services when there is not enough for all; missing: its own");
   if (!f.reading()) return;
   priorities.clear();
   for (const Priority& one : all)

@@ -6,10 +6,13 @@
 #include <string>
 
 #include "base/form.h"
+#include "plan/terms.h"
 
 namespace partita::forms {
 
-// By service; a service that is missing has 0. Refused: one that is listed twice.
+inline constexpr Range kPriorities{.low = -plan::kMostPriority, .high = plan::kMostPriority};
+
+// By service; one that is missing has its own (plan/terms.h). Refused: one that is listed twice.
 void describe_priorities(Form& f, std::map<std::string, int>& priorities);
 
 }  // namespace partita::forms

@@ -9,6 +9,7 @@
 #include "forms/ensemble_reader.h"
 #include "forms/models_reader.h"
 #include "forms/pipeline_form.h"
+#include "forms/priorities_form.h"
 #include "forms/serving_forms.h"
 #include "forms/terms_form.h"
 #include "forms/tokens_reader.h"
@@ -139,15 +140,16 @@ std::vector<Service> read_service(Fields fields, const TrafficKeys& common, cons
   if (pipeline && fields.has("cache"))
     fields.refuse("cache", "'cache' is not for a pipeline: give one to its steps");
   if (pipeline)
-    fields.only(
-        {"name", "rate_rps", "slo_ms", "percentile", "headroom", "arrivals", "rates", "pipeline"});
+    fields.only({"name", "rate_rps", "slo_ms", "percentile", "headroom", "arrivals", "rates",
+                 "pipeline", "priority"});
   else
     fields.only(with_traffic({"name", "kind", "model", "pipeline", "rate_rps", "slo_ms",
                               "percentile", "slo", "tokens", "prefix", "min_replicas",
-                              "anti_affinity", "models", "cache"}));
+                              "anti_affinity", "models", "cache", "priority"}));
   Service service;
   service.line = fields.node().line;
   service.name = fields.name("name");
+  if (fields.has("priority")) service.priority = fields.integer("priority", kPriorities);
   if (pipeline) return {read_pipeline(fields, std::move(service), common, files)};
   service.model = fields.name("model");
   read_rate_and_traffic(fields, service, common);

@@ -184,13 +184,17 @@ TEST(Services, RefusesValuesWithTheirLine) {
       {"rate_rps: ~\n    slo_ms: 1", "s.yaml:4: 'rate_rps' must be a finite number"},
       {"rate_rps: 1", "s.yaml:2: 'slo_ms' is missing"},
       {"slo_ms: 1", "s.yaml:2: 'rate_rps' is missing"},
+      {"rate_rps: 1\n    slo_ms: 1\n    priority: 1.5",
+       "s.yaml:6: 'priority' must be a whole number"},
+      {"rate_rps: 1\n    slo_ms: 1\n    priority: 1001",
+       "s.yaml:6: 'priority' is 1001, must be at most 1000"},
       {"rate_rps: 1\n    slo_ms: 0", "s.yaml:5: 'slo_ms' is 0, must be above 0"},
       {"rate: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate'; did you mean 'rate_rps'?"},
       {"rate_rsp: 1\n    slo_ms: 1", "s.yaml:4: unknown key 'rate_rsp'; did you mean 'rate_rps'?"},
       {"gpu_memory_in_total: 1",
        "s.yaml:4: unknown key 'gpu_memory_in_total'; known keys: name, kind, model, pipeline, "
        "rate_rps, slo_ms, percentile, slo, tokens, prefix, min_replicas, anti_affinity, models, "
-       "cache, headroom, arrivals, trace, rates, lengths, buckets"},
+       "cache, priority, headroom, arrivals, trace, rates, lengths, buckets"},
       {"model: again", "s.yaml:4: duplicate key 'model'"},
   };
   for (const MalformedServices& c : cases) EXPECT_EQ(fault_of(with_line(c.text)), c.refusal);

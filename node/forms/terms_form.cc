@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "forms/pipeline_form.h"
+#include "forms/priorities_form.h"
 #include "forms/traffic_reader.h"
 
 namespace partita::forms {
@@ -121,6 +122,11 @@ void describe_tokens(Form& f, plan::TokenTerms& tokens) {
   f.optional(!traced).object("in", pair.in, describe_lengths, "tokens of prompts");
   f.optional(!traced).object("out", pair.out, describe_lengths, "tokens of answers");
   f.optional(traced).text("trace", trace.file, "lengths of both, as the services file names it");
+  const Range times{.low = 1 / plan::kMostTokenTimes, .high = plan::kMostTokenTimes};
+  f.optional(trace.in_times != 1)
+      .number("in_times", trace.in_times, times, "prompts are so many times as long; missing: 1");
+  f.optional(trace.out_times != 1)
+      .number("out_times", trace.out_times, times, "answers are so many times as long; missing: 1");
   f.optional(tokens.prefix_share > 0)
       .number("prefix_share", tokens.prefix_share, {.high = 1},
               "of requests that begin with the same tokens");
@@ -197,6 +203,9 @@ void describe_further_terms(Form& f, plan::Terms& terms) {
       .boolean("member", terms.member, "only pipelines ask for it; its SLO is a share of theirs");
   f.object("cache", terms.cache, describe_cache,
            "of answers for who asks the same again; missing: the service has none");
+  f.optional(terms.priority != 0)
+      .integer("priority", terms.priority, kPriorities,
+               "where not all have room the lower ones get less; missing: 0");
 }
 
 void describe_engine(Form& f, profile::EngineName& engine) {

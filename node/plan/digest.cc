@@ -102,6 +102,7 @@ void add_tokens(Digester& out, const TokenTerms& tokens) {
     return;
   }
   const auto& trace = std::get<TokenTrace>(tokens.lengths);
+  if (trace.in_times != 1 || trace.out_times != 1) out.add(trace.in_times).add(trace.out_times);
   if (!trace.requests) out.add(std::string_view(trace.file));
   if (!trace.requests) return;
   for (const TracedRequest& one : *trace.requests) out.add(one.in).add(one.out);
@@ -134,6 +135,8 @@ void add_engine(Digester& out, const profile::TokenEngine& engine) {
        {c.step, c.sequence, c.root_sequences, c.cached_token, c.prompt_token, c.prompt_context,
         engine.request_ms, engine.request_token_ms, engine.move_token_ms})
     out.add(cost);
+  if (c.mixed > 0) out.add(c.mixed);
+  if (c.crowded > 0) out.add(c.crowded).add(c.crowded_from);
 }
 
 void add_points(Digester& out, const FleetEntry& entry, const std::vector<std::string>& models) {

@@ -75,7 +75,8 @@ std::string to_string(const CacheTerms& cache) {
 bool Terms::operator==(const Terms& other) const {
   const auto key = [](const Terms& t) {
     return std::tie(t.name, t.model, t.rate, t.slo, t.percentile, t.min_replicas, t.spread, t.avoid,
-                    t.traffic, t.tokens, t.models, t.pipeline, t.member, t.cache, t.dispatch);
+                    t.traffic, t.tokens, t.models, t.pipeline, t.member, t.cache, t.priority,
+                    t.dispatch);
   };
   return key(*this) == key(other);
 }
@@ -117,6 +118,7 @@ std::vector<TermDifference> differences(const Terms& one, const Terms& other) {
   found.add("cache", one.cache, other.cache, [](const std::optional<CacheTerms>& cache) {
     return cache ? to_string(*cache) : "none";
   });
+  found.number("priority", one.priority, other.priority);
   found.add("dispatch", one.dispatch, other.dispatch,
             [](Dispatch dispatch) { return to_string(dispatch); });
   return found.take();

@@ -39,6 +39,7 @@ struct CacheTerms {
   bool shared = false;  // by all clients; else each finds its own alone
   bool operator==(const CacheTerms&) const = default;
 };
+inline constexpr int kMostPriority = 1000;  // of a service, either way
 inline constexpr int kMostCacheMib = 1'000'000;
 inline constexpr double kMostCacheSeconds = 1e9;
 // "64 MiB, 600 s, shared", for messages.
@@ -61,6 +62,7 @@ struct Terms {
   // Nobody asks for it but pipelines: its SLO is a share of theirs, which the planner chooses.
   bool member = false;
   std::optional<CacheTerms> cache = {};
+  int priority = 0;  // where not all have room the lower ones get less; says nothing of a plan
   Dispatch dispatch = Dispatch::pooled;  // what a plan promises for; a problem says it in its rule
   // Of the compute of all its buckets; of a services file, for messages; not compared.
   double padding = 0;

@@ -34,6 +34,7 @@ TEST(Terms, EveryTermIsNamedWhereTwoDiffer) {
       {"cache",
        [](Terms& t) { t.cache = {.memory = Mib{64}, .ttl = Seconds{0.5}, .shared = true}; },
        "64 MiB, 0.5 s, shared"},
+      {"priority", [](Terms& t) { t.priority = -3; }, "-3"},
       {"dispatch", [](Terms& t) { t.dispatch = Dispatch::shared_queue; }, "shared-queue"}};
   EXPECT_TRUE(differences(one, one).empty());
   for (const auto& [term, change, text] : changes) {

@@ -24,7 +24,13 @@ int whole_tokens(double tokens) {
 }  // namespace
 
 bool TokenTrace::operator==(const TokenTrace& other) const {
-  return requests && other.requests ? *requests == *other.requests : file == other.file;
+  const bool same = requests && other.requests ? *requests == *other.requests : file == other.file;
+  return same && in_times == other.in_times && out_times == other.out_times;
+}
+
+Length TokenTrace::length_of(const TracedRequest& one) const {
+  if (in_times == 1 && out_times == 1) return {one.in, one.out};
+  return {whole_tokens(one.in * in_times), whole_tokens(one.out * out_times)};
 }
 
 int drawn(const Tokens& tokens, Rng& rng) {
@@ -44,8 +50,7 @@ Length drawn(const TokenTerms& terms, Rng& rng) {
   const auto& trace = std::get<TokenTrace>(terms.lengths);
   CHECK(trace.requests && !trace.requests->empty());
   const auto place = static_cast<std::size_t>(rng.below(trace.requests->size()));
-  const TracedRequest& one = (*trace.requests)[place];
-  return {one.in, one.out};
+  return trace.length_of((*trace.requests)[place]);
 }
 
 double mean_of(const Tokens& tokens) {
@@ -77,7 +82,8 @@ MeanLength mean_of(const TokenTerms& terms) {
   const auto& trace = std::get<TokenTrace>(terms.lengths);
   CHECK(trace.requests && !trace.requests->empty());
   double in = 0, out = 0, read = 0;
-  for (const TracedRequest& one : *trace.requests) {
+  for (const TracedRequest& recorded : *trace.requests) {
+    const Length one = trace.length_of(recorded);
     in += one.in;
     out += one.out;
     read += one.out * (one.in + one.out / 2.0);
@@ -99,8 +105,12 @@ std::string to_string(const TokenTerms& terms) {
   if (terms.tpot.value > 0) text += fmt::format("tpot {:g} ms, ", terms.tpot.value);
   if (const auto* pair = std::get_if<TokenPair>(&terms.lengths))
     text += fmt::format("in {}, out {}", to_string(pair->in), to_string(pair->out));
+  else if (const auto& trace = std::get<TokenTrace>(terms.lengths);
+           trace.in_times == 1 && trace.out_times == 1)
+    text += "trace " + trace.file;
   else
-    text += "trace " + std::get<TokenTrace>(terms.lengths).file;
+    text += fmt::format("trace {}, in times {:g}, out times {:g}", trace.file, trace.in_times,
+                        trace.out_times);
   if (terms.prefix_share > 0)
     text += fmt::format(", prefix {} of {:g}", terms.prefix_tokens, terms.prefix_share);
   return text;

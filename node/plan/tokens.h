@@ -16,6 +16,7 @@ namespace partita::plan {
 
 inline constexpr int kMostTokens = 100'000'000;  // of one request, either way
 inline constexpr double kMostTokenCv = 10;
+inline constexpr double kMostTokenTimes = 1000;  // of a trace's lengths
 
 struct LognormalTokens {
   double mean = 1, cv = 0;  // coefficient of variation, 0: fixed
@@ -30,13 +31,18 @@ struct TracedRequest {
   int in = 1, out = 1;
   bool operator==(const TracedRequest&) const = default;
 };
-// Lengths of recorded requests, in and out of one request together. Equal when what was recorded
-// is, or, where one is not loaded, when the file is.
+struct Length {
+  int in = 1, out = 1;
+};
+// Lengths of recorded requests, in and out of one request together, each times a factor. Equal when
+// what was recorded is, or, where one is not loaded, when the file is, and the factors are.
 struct TokenTrace {
   std::string file;                                                 // as the services file names it
   std::shared_ptr<const std::vector<TracedRequest>> requests = {};  // null: not loaded yet
   int line = 0;                                                     // that names the file
+  double in_times = 1, out_times = 1;
   bool operator==(const TokenTrace& other) const;
+  Length length_of(const TracedRequest& one) const;
 };
 struct TokenPair {
   Tokens in = 1, out = 1;
@@ -51,9 +57,6 @@ struct TokenTerms {
   bool operator==(const TokenTerms&) const = default;
 };
 
-struct Length {
-  int in = 1, out = 1;
-};
 // Of one request, without its prefix; a trace must be loaded.
 Length drawn(const TokenTerms& terms, Rng& rng);
 int drawn(const Tokens& tokens, Rng& rng);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -23,7 +24,18 @@ struct StepCost {
   double cached_token = 0;    // per token of KV cache that they read
   double prompt_token = 0;    // per token of prompts computed
   double prompt_context = 0;  // per pair of such a token and one before it
+  double mixed = 0;           // of a step that computes prompts while others decode
+  // Per sequence beyond so many, where computing takes longer than reading the weights; not beside
+  // root_sequences, so that sequences per time have one maximum.
+  double crowded = 0;
+  int crowded_from = 0;
   bool operator==(const StepCost&) const = default;
+
+  // Of a step in which so many decode, but for what they read and what prompts cost.
+  double of_sequences(double n) const {
+    return step + sequence * n + root_sequences * std::sqrt(n) +
+           crowded * std::max(0.0, n - crowded_from);
+  }
 };
 
 struct EngineSpec {

@@ -21,6 +21,11 @@ std::int64_t blocks_for(std::int64_t tokens) { return (tokens + kBlock - 1) / kB
 
 using Asked = TokenRequest;
 
+// What those beyond `crowded_from` add to a step.
+double crowding(const profile::StepCost& cost, double n) {
+  return n > cost.crowded_from ? cost.crowded * (n - cost.crowded_from) : 0;
+}
+
 struct Sequence {
   std::size_t request = 0;
   std::int64_t computed = 0, scheduled = 0;
@@ -152,8 +157,9 @@ class Replica {
       }
     }
     const profile::StepCost& c = spec_.cost;
-    now_ += c.step + c.sequence * n + c.root_sequences * std::sqrt(n) + c.cached_token * context +
-            c.prompt_token * tokens + c.prompt_context * pairs;
+    now_ += c.step + c.sequence * n + c.root_sequences * std::sqrt(n) + crowding(c, n) +
+            c.cached_token * context + c.prompt_token * tokens + c.prompt_context * pairs;
+    if (n > 0 && tokens > 0) now_ += c.mixed;
   }
 
   void produce(Sequence& s) {
@@ -261,8 +267,11 @@ double prompt_ms(const profile::StepCost& cost, double tokens) {
 double busy_share(const profile::TokenEngine& engine, const profile::EngineSpec& spec,
                   int prefix_tokens, const std::vector<Asked>& asked, Rps rate) {
   const profile::EngineSpec& by = engine.prefill_units > 0 ? engine.prompt_spec : spec;
-  const double n = spec.sequences;
-  const double step = (spec.cost.step + spec.cost.root_sequences * std::sqrt(n)) / n;
+  const auto step_of = [&](double n) {
+    return (spec.cost.step + spec.cost.root_sequences * std::sqrt(n) + crowding(spec.cost, n)) / n;
+  };
+  const int fewer = std::clamp(spec.cost.crowded_from, 1, spec.sequences);
+  const double step = std::min(step_of(spec.sequences), step_of(fewer));
   double prompts = 0, alone = 0, decode = 0;
   for (const Asked& one : asked) {
     const double known = one.prefix ? std::min(prefix_tokens / kBlock * kBlock, one.in - 1) : 0;
@@ -301,17 +310,15 @@ double busy_seconds(const plan::Terms& service, const profile::TokenEngine& engi
   const profile::StepCost& cost = engine.spec.cost;
   const auto step = [&](double n) {
     return cost.step + n * (cost.sequence + mean.context * cost.cached_token) +
-           std::sqrt(n) * cost.root_sequences;
+           std::sqrt(n) * cost.root_sequences + crowding(cost, n);
   };
   const double room = static_cast<double>(engine.spec.blocks) * kBlock / mean.context;
   double n = std::min({1.0 * sequences, 1.0 * engine.spec.sequences, std::floor(room)});
-  if (above(step(std::max(1.0, n)), tokens.tpot)) {  // by Newton's way to where steps last TPOT
-    for (int i = 0; i < 100; ++i) {
-      const double slope =
-          cost.sequence + mean.context * cost.cached_token + cost.root_sequences / 2 / std::sqrt(n);
-      const double less = (step(n) - tokens.tpot.value) / slope;
-      n = std::max(1e-6, n - less);
-      if (std::abs(less) <= 1e-14 * n) break;
+  if (above(step(std::max(1.0, n)), tokens.tpot)) {  // by halves to where steps last TPOT
+    double low = 0;
+    for (int i = 0; i < 200; ++i) {
+      const double middle = (low + n) / 2;
+      (step(middle) > tokens.tpot.value ? n : low) = middle;
     }
   }
   n = std::max(1.0, n);

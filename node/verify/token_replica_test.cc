@@ -29,6 +29,12 @@ Crowd crowded(Rng& rng) {
               .step_tokens = static_cast<int>(64 + rng.below(400)),
               .sequences = static_cast<int>(1 + rng.below(40)),
               .blocks = static_cast<std::int64_t>(20 + rng.below(200))};
+  if (rng.below(2) == 0) {
+    one.spec.cost.root_sequences = 0;
+    one.spec.cost.mixed = 1.5;
+    one.spec.cost.crowded = 0.4;
+    one.spec.cost.crowded_from = static_cast<int>(rng.below(8));
+  }
   one.prefix_tokens = static_cast<int>(rng.below(3) * 40);
   double now = 0;
   for (int i = 0; i < 60; ++i) {

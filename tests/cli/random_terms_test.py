@@ -96,6 +96,8 @@ def service(rng, name, names):
     if rng.random() < 0.3:
         cache = {"memory_mib": number(rng, 1, 64), **rng.choice(({}, {"ttl_s": 0.25}))}
         asked["cache"] = terms["cache"] = {**cache, **rng.choice(({}, {"shared": True}))}
+    if rng.random() < 0.3:
+        asked["priority"] = terms["priority"] = rng.choice((-1000, -1, 1, 1000))
     return asked, terms
 
 

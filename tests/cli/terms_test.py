@@ -10,13 +10,14 @@ MACHINE = "gpus: [{model: A100-80GB, count: 2, mig: true}]\nstate: node.state\ns
 SERVICES = """services:
   - {name: chat, model: small, rate_rps: 120.125, slo_ms: 201.5, percentile: 99.9, headroom: 20%}
   - {name: search, model: large, rate_rps: 30, slo_ms: 500, percentile: 80, min_replicas: 2,
-     anti_affinity: [search], arrivals: {cv: 1.5}, cache: {memory_mib: 8, ttl_s: 90}}
+     anti_affinity: [search], arrivals: {cv: 1.5}, cache: {memory_mib: 8, ttl_s: 90},
+     priority: -7}
 """
 CHAT = {"name": "chat", "model": "small", "rate_rps": 120.125, "slo_ms": 201.5, "percentile": 99.9,
         "headroom": 0.2}
 SEARCH = {"name": "search", "model": "large", "rate_rps": 30, "slo_ms": 500, "percentile": 80,
           "min_replicas": 2, "spread": True, "arrivals": {"law": "gamma", "cv": 1.5},
-          "cache": {"memory_mib": 8, "ttl_s": 90}}
+          "cache": {"memory_mib": 8, "ttl_s": 90}, "priority": -7}
 OF_PLANS = ("planned_rps", "predicted_latency_ms", "predicted", "overload")
 
 
@@ -72,6 +73,7 @@ class TermsTest(GatewayCase):
                 ("anti_affinity: [search], ", "", "spread"),
                 ("anti_affinity: [search]", "anti_affinity: [search, chat]", "avoid"),
                 ("ttl_s: 90", "ttl_s: 91", "cache"),
+                ("priority: -7", "priority: -8", "priority"),
                 ("cv: 1.5", "cv: 1.25", "arrivals")):
             with self.subTest(term):
                 self.assertIn(before, SERVICES)

@@ -212,7 +212,12 @@ TEST(WattsOfLanguageModels, AreTheSameByBothFormulas) {
     service.tokens->prefix_tokens = 300;
     const auto& engines = entry.engines.at(rng.below(2) == 0 ? "m8" : "m3");
     profile::TokenEngine engine = engines[rng.below(engines.size())];
-    engine.spec.cost.root_sequences = rng.below(2) == 0 ? 0 : rng.uniform();
+    if (rng.below(2) == 0) {
+      engine.spec.cost.root_sequences = rng.uniform();
+    } else if (rng.below(2) == 0) {
+      engine.spec.cost.crowded = rng.uniform();
+      engine.spec.cost.crowded_from = static_cast<int>(rng.below(30));
+    }
     if (rng.below(3) == 0) engine.spec.blocks = 200;
     if (engine.gpus == 2 && rng.below(2) == 0) engine.prefills = engine.decodes = 1;
     if (engine.gpus == 1 && rng.below(4) == 0) {

@@ -14,6 +14,7 @@ import {fileURLToPath} from "node:url";
 import {parseArgs} from "node:util";
 
 const HERE = dirname(fileURLToPath(import.meta.url)), BODY_LIMIT = 8 << 20, SLOW_BYTES = 1 << 20;
+const BLOCK = 16;  // tokens of a prompt that are worth finding again
 const {values: flags} = parseArgs({options: {
   model: {type: "string"}, port: {type: "string", default: "0"}, name: {type: "string"},
   host: {type: "string", default: "127.0.0.1"}, units: {type: "string"},
@@ -72,15 +73,16 @@ const shared = (a, b) => {
   return n;
 };
 
-// Gives the first that waits the free slot that holds most of its prompt's beginning.
+// Gives the first that waits the free slot that holds most blocks of its prompt's beginning, the
+// first of those: llama.cpp computes sequences together whose numbers follow one on the other, and
+// others one by one.
 function admit() {
   const request = waiting.shift();
-  let best = 0, most = -1;
-  slots.forEach((slot, i) => {
-    const n = shared(slot.held, request.prompt);
-    if (n > most) [best, most] = [i, n];
-  });
+  const blocks = (slot) => Math.floor(shared(slot.held, request.prompt) / BLOCK);
+  let best = 0;
+  slots.forEach((slot, i) => { if (blocks(slot) > blocks(slots[best])) best = i; });
   request.slot = slots.splice(best, 1)[0];
+  const most = shared(request.slot.held, request.prompt);
   request.cached = request.done = Math.min(most, request.prompt.length - 1);
   if (request.slot.held.length > request.done)
     engine.context.removeTokenCellsFromSequence(request.slot.id, request.done, -1);
@@ -91,9 +93,10 @@ function admit() {
 function leave(request) {
   running.splice(running.indexOf(request), 1);
   slots.push(request.slot);
+  slots.sort((a, b) => a.id - b.id);
 }
 
-// Who computes what: [request, tokens].
+// Who computes what: [request, tokens], by the slots' numbers.
 function chosen() {
   const work = running.filter((r) => r.fresh !== null).map((r) => [r, [r.fresh]]);
   let left = BUDGET - work.length;
@@ -103,7 +106,7 @@ function chosen() {
     admit();
     left -= take(running.at(-1), left, work);
   }
-  return work;
+  return work.sort(([a], [b]) => a.slot.id - b.slot.id);
 }
 function take(request, left, work) {
   const tokens = request.prompt.slice(request.done, request.done + left);

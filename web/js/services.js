@@ -128,13 +128,18 @@ function makeRow(open) {
         const rates = `${num(tokens.in_per_s, 0)} in, ${num(tokens.out_per_s, 0)} out tokens/s`;
         text(capacity, `planned ${num(now.planned_rps, 1)} · ${rates}`);
         text(p99, `TTFT ${num(tokens.ttft_p99_ms, 0)} · TPOT ${num(tokens.tpot_p99_ms, 1)} ms`);
-        text(slo, `of ${num(now.tokens?.ttft_ms, 0)} and ${num(now.tokens?.tpot_ms, 0)} ms`);
+        const promised = `of ${num(now.tokens?.ttft_ms, 0)} and ${num(now.tokens?.tpot_ms, 0)} ms`;
+        const kv = tokens.kv_cache_usage_perc;
+        text(slo, known(kv) ? `${promised} · KV ${num(100 * kv, 0)} %` : promised);
       } else {
         text(p99, known(now.p99_ms) ? `${num(now.p99_ms, 1)} ms` : "–");
         text(slo, `of ${num(now.slo_ms, 0)} ms${coldText(now.cold_starts)}`);
       }
-      latency.update({ value: now.p99_ms, mark: now.slo_ms });
-      attr(latency.node, "class", now.p99_ms > now.slo_ms ? "bar late" : "bar");
+      const [late, mark] = tokens
+        ? [tokens.ttft_p99_ms, now.tokens?.ttft_ms]
+        : [now.p99_ms, now.slo_ms];
+      latency.update({ value: late, mark });
+      attr(latency.node, "class", late > mark ? "bar late" : "bar");
       text(attainment, attained(now.attainment));
       attr(attainment, "class", now.attainment < (now.percentile ?? 99) / 100 ? "low" : null);
       text(workers, String(now.ready_workers ?? "–"));

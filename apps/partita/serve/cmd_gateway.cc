@@ -24,6 +24,7 @@
 #include "forms/serving_forms.h"
 #include "node/devices.h"
 #include "node/state_dir.h"
+#include "places.h"
 #include "serve/engines/engine_pool.h"
 #include "serve/front/front.h"
 #include "serve/front/oidc_tokens.h"
@@ -314,13 +315,19 @@ Result<void> open_grpc(Context& context, const std::string& listen,
   return {};
 }
 
+// In front of engines that are elsewhere there need be no GPU here.
+Result<std::string> state_directory_of(Context& context, const GatewayFlags& flags) {
+  auto found = found_state_directory(context, flags.device, flags.state_directory);
+  if (found || found.error().code != ErrorCode::no_driver || flags.engines.empty()) return found;
+  return state_home() + "/gateway";
+}
+
 Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   const Seconds grace = TRY(parse_duration("--grace", flags.grace));
   serve::FrontOptions options = TRY(front_options(context, flags));
   const auto engines = TRY(engine_options(context, flags));
   const auto peers = TRY(peer_options(context, flags));
-  const std::string directory =
-      TRY(found_state_directory(context, flags.device, flags.state_directory));
+  const std::string directory = TRY(state_directory_of(context, flags));
   const auto given = TRY(given_engines(context, flags, directory));
   TRY(context.files.make_directories(directory));
 

@@ -29,9 +29,9 @@ constexpr long kEnough[] = {1, 10, 100};
 llm::Percentiles percentiles_of(const sim::LatencyHistogram& seen, long requests) {
   llm::Percentiles found;
   for (std::size_t i = 0; i < std::size(llm::kPercentiles); ++i)
-    if (requests >= kEnough[i] && seen.count() > 0)
-      found.*llm::kPercentiles[i] =
-          Millis{static_cast<double>(seen.percentile(llm::kPercents[i])) / 1e6};
+    if (const auto nanos = seen.count() > 0 ? seen.percentile(llm::kPercents[i]) : 0;
+        requests >= kEnough[i] && nanos > 0)  // 0: the client read all tokens at once
+      found.*llm::kPercentiles[i] = Millis{static_cast<double>(nanos) / 1e6};
   return found;
 }
 

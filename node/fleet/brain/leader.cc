@@ -231,6 +231,7 @@ void Leader::Work::look() {
     Of& of = services_[name];
     of.terms = &terms;
     of.need = need_of(terms, rate_in(asked, name));
+    of.priority = terms.priority;
     if (const auto its = view_.wanted->priorities.find(name); its != view_.wanted->priorities.end())
       of.priority = its->second;
     order_.push_back(&of);

@@ -87,7 +87,7 @@ struct Wanted {
   std::string services;  // text of a services file
   Survive survive = Survive::none;
   Approval approval = Approval::automatic;
-  std::map<std::string, int> priorities = {};  // of services; higher is kept first; missing: 0
+  std::map<std::string, int> priorities = {};  // of services, higher first; missing: its own
   std::vector<std::string> drained = {};       // nodes that shall carry nothing
   std::string approved = {};              // the digest of the decision that a person said yes to
   std::string by = {};                    // who wrote this

@@ -312,15 +312,14 @@ class Engine {
 
   // Of a step without what depends on the tokens that are read and computed.
   double cost_of_sequences() const {
-    const double n = static_cast<double>(decoding_.size());
-    const StepCost& c = spec_.cost;
-    return c.step + c.sequence * n + c.root_sequences * std::sqrt(n);
+    return spec_.cost.of_sequences(static_cast<double>(decoding_.size()));
   }
   Millis cost(const Prompts& prompts) const {
     const StepCost& c = spec_.cost;
     return Millis{cost_of_sequences() + c.cached_token * static_cast<double>(context_) +
                   c.prompt_token * static_cast<double>(prompts.tokens) +
-                  c.prompt_context * (static_cast<double>(prompts.twice_pairs) / 2)};
+                  c.prompt_context * (static_cast<double>(prompts.twice_pairs) / 2) +
+                  (prompts.tokens > 0 && !decoding_.empty() ? c.mixed : 0)};
   }
 
   void finish(int i) {
@@ -435,9 +434,11 @@ class Engine {
 
 Result<void> check_spec(const EngineSpec& spec, const Loop& loop) {
   const StepCost& c = spec.cost;
-  for (const double cost :
-       {c.step, c.sequence, c.root_sequences, c.cached_token, c.prompt_token, c.prompt_context})
+  for (const double cost : {c.step, c.sequence, c.root_sequences, c.cached_token, c.prompt_token,
+                            c.prompt_context, c.mixed, c.crowded, 1.0 * c.crowded_from})
     if (!(cost >= 0) || !std::isfinite(cost)) return bad_input("", "a cost is below 0 or infinite");
+  if (c.crowded > 0 && c.root_sequences > 0)
+    return bad_input("", "the cost of sequences bends either way: crowded or root_sequences");
   if (spec.sequences < 1 || spec.sequences > kMostSequences)
     return bad_input(
         "", fmt::format("{} sequences at once, must be 1 to {}", spec.sequences, kMostSequences));

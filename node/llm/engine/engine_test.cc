@@ -50,6 +50,27 @@ TEST(Engine, APromptSlowsTheStepsOfOthers) {
   EXPECT_EQ(run->requests[0].end, Millis{21 + 42 + 42 + 10});
 }
 
+// Two that decode are one more than there is room for, and a prompt beside them costs 8 more.
+TEST(Engine, ACrowdAndAPromptBesideItCostTheirOwn) {
+  const EngineSpec spec{
+      .cost = {.step = 10, .prompt_token = 1, .mixed = 8, .crowded = 4, .crowded_from = 1},
+      .step_tokens = 64,
+      .sequences = 8,
+      .blocks = 100};
+  const std::vector<Request> requests = {
+      {.in = 1, .out = 4}, {.in = 2, .out = 3}, {.arrival = Millis{20}, .in = 6, .out = 1}};
+  const auto run = simulate(spec, requests);
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->requests[0].first, Millis{13});  // both prompts, nobody decodes
+  // A step of two that decode, then one beside a prompt of six tokens, then one alone.
+  EXPECT_EQ(run->requests[1].end, Millis{13 + 14 + 14 + 6 + 8});
+  EXPECT_EQ(run->requests[2].first, Millis{13 + 14 + 14 + 6 + 8});
+  EXPECT_EQ(run->requests[0].end, Millis{13 + 14 + 14 + 6 + 8 + 10});
+  EngineSpec either = spec;
+  either.cost.root_sequences = 1;
+  EXPECT_FALSE(simulate(either, requests));
+}
+
 TEST(Engine, WithoutBlocksTheYoungestStartsAnew) {
   const EngineSpec spec{.cost = {.step = 1}, .step_tokens = 64, .sequences = 8, .blocks = 3};
   const std::vector<Request> requests = {{.in = 16, .out = 17}, {.in = 16, .out = 17}};
@@ -176,6 +197,24 @@ TEST(Beside, NothingIsBelievedBeyondWhatWasMeasured) {
   EXPECT_TRUE(beside_of({{16, on_units(16)}, {32, on_units(32)}}, 128).empty());
 }
 
+// Wherever either says that it is crowded; what bends the other way is straightened, never faster.
+TEST(Beside, WhereItIsCrowdedItIsOnAllShares) {
+  profile::TokenEngine few = on_units(16), many = on_units(128);
+  few.spec.cost.crowded = 2;
+  few.spec.cost.crowded_from = 5;
+  many.spec.cost.root_sequences = 1;
+  for (const profile::TokenEngine& one : beside_of({{16, few}, {128, many}}, 128)) {
+    const StepCost& cost = one.spec.cost;
+    const double part = (1.0 / 16 - 1.0 / one.decode_units) / (1.0 / 16 - 1.0 / 128);
+    EXPECT_NEAR(cost.crowded, 2 * (1 - part), 1e-12);
+    EXPECT_TRUE(cost.crowded == 0 || cost.crowded_from == 5);
+    for (const double n : {1.0, 2.0, 40.0})
+      EXPECT_GE(cost.of_sequences(n) * (1 + 1e-12),
+                (1 - part) * few.spec.cost.of_sequences(n) + part * many.spec.cost.of_sequences(n));
+    EXPECT_TRUE(simulate_group(one, std::vector<Request>{{.in = 100, .out = 3}}));
+  }
+}
+
 // A prompt on its share takes its time, and answers on theirs take no notice of it.
 TEST(Beside, PromptsAndAnswersHaveTheirOwnTime) {
   const auto beside = beside_of({{16, on_units(16)}, {128, on_units(128)}}, 128);
@@ -200,6 +239,12 @@ Case random_case(Rng& rng) {
   };
   Case one;
   one.spec.cost = kCost;
+  if (rng.below(2) == 0) {
+    one.spec.cost.root_sequences = 0;
+    one.spec.cost.crowded = 0.75;
+    one.spec.cost.crowded_from = static_cast<int>(rng.below(6));
+    one.spec.cost.mixed = 3;
+  }
   one.spec.sequences = upto(12);
   one.spec.step_tokens = one.spec.sequences + upto(rng.below(2) ? 20 : 300);
   one.spec.blocks = upto(rng.below(2) ? 20 : 200);

@@ -161,10 +161,11 @@ constexpr int kParts = 8;  // of a GPU's units
 constexpr double profile::StepCost::*kStepCosts[] = {
     &profile::StepCost::step,           &profile::StepCost::sequence,
     &profile::StepCost::root_sequences, &profile::StepCost::cached_token,
-    &profile::StepCost::prompt_token,   &profile::StepCost::prompt_context};
+    &profile::StepCost::prompt_token,   &profile::StepCost::prompt_context,
+    &profile::StepCost::mixed,          &profile::StepCost::crowded};
 
 // Between measured numbers of units every cost is straight over 1/units: what computes takes so
-// much longer on fewer, what waits for memory as long.
+// much longer on fewer, what waits for memory as long. Where it is crowded, as either says.
 profile::StepCost cost_on(const EnginesByUnits& measured, int units) {
   const auto above = measured.lower_bound(units);
   if (above->first == units) return above->second.spec.cost;
@@ -174,6 +175,16 @@ profile::StepCost cost_on(const EnginesByUnits& measured, int units) {
   profile::StepCost cost;
   for (const auto one : kStepCosts)
     cost.*one = (1 - part) * below->second.spec.cost.*one + part * above->second.spec.cost.*one;
+  cost.crowded_from = below->second.spec.cost.crowded_from;
+  if (const StepCost& more = above->second.spec.cost; more.crowded > 0)
+    cost.crowded_from = below->second.spec.cost.crowded > 0
+                            ? std::min(cost.crowded_from, more.crowded_from)
+                            : more.crowded_from;
+  if (cost.crowded > 0) {  // not beside a root, which is at most half of 1 and the number
+    cost.step += cost.root_sequences / 2;
+    cost.sequence += cost.root_sequences / 2;
+    cost.root_sequences = 0;
+  }
   return cost;
 }
 

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "base/index.h"
 #include "base/numeric/nnls.h"
@@ -20,13 +21,25 @@ constexpr std::uint64_t kSeed = 1;
 
 constexpr double StepCost::*kCosts[] = {&StepCost::step,           &StepCost::sequence,
                                         &StepCost::root_sequences, &StepCost::cached_token,
-                                        &StepCost::prompt_token,   &StepCost::prompt_context};
+                                        &StepCost::prompt_token,   &StepCost::prompt_context,
+                                        &StepCost::mixed};
 constexpr int kSteps = std::size(kCosts);
-constexpr int kColumns = kSteps + 2;  // with `request` and `prompt_token` of LearnedEngine
+constexpr int kRoot = 2, kMixed = 6;
+// With `request` and `prompt_token` of LearnedEngine; then `crowded` from each of some numbers on.
+constexpr int kColumns = kSteps + 2;
+constexpr int kMostKnots = 3;
+
+int in_flight_of(const Point& point) {
+  return static_cast<int>(std::lround(std::min(point.concurrency, 1e9)));
+}
 
 // Relative errors that are no outliers; TTFT is measured less precisely, and counts less.
 constexpr double kTpotUsual = 0.03, kTtftUsual = 0.1, kTtftWeight = 0.3;
 constexpr int kFits = 6;  // each weighs outliers anew
+// So many points may tell of constants beyond the usual ones. Each has to lower the fit's loss by
+// so much, one with a number of sequences that was chosen by twice that.
+constexpr std::size_t kManyPoints = 9;
+constexpr double kWorth = 2;
 
 Result<std::vector<LoopTimes>> times_of(const EngineSpec& spec,
                                         const std::vector<Request>& requests, int in_flight) {
@@ -53,18 +66,26 @@ LoopTimes mean_of(const std::vector<LoopTimes>& times) {
   return {sum.ttft / count, sum.tpot / count};
 }
 
+using Factors = std::vector<double>;  // of each column
+
 // What each constant adds to TTFT and TPOT, per millisecond of it.
 struct Shares {
-  std::array<double, kColumns> ttft{}, tpot{};
+  Factors ttft, tpot;
 };
 
-Result<Shares> shares_of(const EngineSpec& spec, const Shape& shape, int in_flight) {
+Result<Shares> shares_of(const EngineSpec& spec, const Shape& shape, int in_flight,
+                         const std::vector<int>& knots) {
   const std::vector<Request> requests = loop_requests(shape, in_flight);
-  Shares shares;
-  for (int k = 0; k < kSteps; ++k) {
+  const int columns = kColumns + static_cast<int>(knots.size());
+  Shares shares{Factors(at(columns)), Factors(at(columns))};
+  for (int k = 0; k < columns; ++k) {
+    if (k >= kSteps && k < kColumns) continue;
     EngineSpec one = spec;
     one.cost = {};
-    one.cost.*kCosts[k] = 1;
+    if (k < kSteps)
+      one.cost.*kCosts[k] = 1;
+    else
+      one.cost.crowded = 1, one.cost.crowded_from = knots[at(k - kColumns)];
     const auto times = times_of(one, requests, in_flight);
     if (!times) return failed(times.error());
     const LoopTimes mean = mean_of(*times);
@@ -79,38 +100,52 @@ Result<Shares> shares_of(const EngineSpec& spec, const Shape& shape, int in_flig
 }
 
 struct Row {
-  std::array<double, kColumns> shares;
+  Factors shares;
   double ms, usual, weight;
 };
 
-double sum_of(const std::array<double, kColumns>& factors, const std::vector<double>& constants) {
+double sum_of(const Factors& factors, const std::vector<double>& constants) {
   double sum = 0;
-  for (int k = 0; k < kColumns; ++k) sum += constants[at(k)] * factors[at(k)];
+  for (std::size_t k = 0; k < factors.size(); ++k) sum += constants[k] * factors[k];
   return sum;
 }
 
 struct Fit {
-  std::vector<double> constants;
-  std::vector<double> weights;  // of the rows, outliers weighed down
+  std::vector<int> columns;  // that may be above 0
+  std::vector<double> constants = {};
+  std::vector<double> weights = {};  // of the rows, outliers weighed down
+  double loss = 0;
 };
 
-numeric::DenseRows weighed(const std::vector<Row>& rows, const std::vector<double>& weights,
-                           int more = 0) {
-  numeric::DenseRows matrix = numeric::dense_rows(static_cast<int>(rows.size()) + more, kColumns);
+numeric::DenseRows weighed(const std::vector<Row>& rows, const Fit& fit, int more = 0) {
+  const int columns = static_cast<int>(fit.columns.size());
+  numeric::DenseRows matrix = numeric::dense_rows(static_cast<int>(rows.size()) + more, columns);
   for (std::size_t i = 0; i < rows.size(); ++i)
-    for (int k = 0; k < kColumns; ++k)
-      matrix.at(static_cast<int>(i), k) = weights[i] * rows[i].shares[at(k)] / rows[i].ms;
+    for (int k = 0; k < columns; ++k)
+      matrix.at(static_cast<int>(i), k) =
+          fit.weights[i] * rows[i].shares[at(fit.columns[at(k)])] / rows[i].ms;
   return matrix;
 }
 
-Fit fitted(const std::vector<Row>& rows) {
-  Fit fit;
+// Of all columns, from those of the fit's.
+std::vector<double> spread(const Fit& fit, const std::vector<double>& found, std::size_t columns) {
+  std::vector<double> constants(columns);
+  for (std::size_t k = 0; k < found.size(); ++k) constants[at(fit.columns[k])] = found[k];
+  return constants;
+}
+
+Fit fitted(const std::vector<Row>& rows, std::vector<int> columns) {
+  Fit fit{std::move(columns)};
   for (const Row& row : rows) fit.weights.push_back(row.weight);
   for (int round = 0; round < kFits; ++round) {
-    fit.constants = numeric::nnls(weighed(rows, fit.weights), fit.weights);
+    fit.constants =
+        spread(fit, numeric::nnls(weighed(rows, fit), fit.weights), rows.front().shares.size());
+    fit.loss = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double off = sum_of(rows[i].shares, fit.constants) / rows[i].ms - 1;
-      fit.weights[i] = rows[i].weight / std::sqrt(1 + std::pow(off / rows[i].usual, 2));
+      const double outlying = 1 + std::pow(off / rows[i].usual, 2);
+      fit.weights[i] = rows[i].weight / std::sqrt(outlying);
+      fit.loss += rows[i].weight * rows[i].weight * std::log(outlying);
     }
   }
   return fit;
@@ -123,12 +158,12 @@ class Evidence {
       : rows_(rows), fit_(fit), least_(off(fit.constants)) {}
 
   // Whether they rule out that it is twice as much; what costs nothing is told by none.
-  bool tells(const std::array<double, kColumns>& sum) const {
+  bool tells(const Factors& sum) const {
     const double found = sum_of(sum, fit_.constants);
     return found > 0 && rules_out(held(sum, 2 * found));
   }
   // The constants of which the sum is largest, of those that they do not rule out; at least `from`.
-  std::vector<double> largest(const std::array<double, kColumns>& sum, double from) const {
+  std::vector<double> largest(const Factors& sum, double from) const {
     double low = std::max(from, sum_of(sum, fit_.constants)), high = 2 * low;
     while (!rules_out(held(sum, high)) && high < kEndless * low) high *= 2;
     while (high > kNear * low) {
@@ -153,13 +188,14 @@ class Evidence {
   bool rules_out(const std::vector<double>& constants) const {
     return off(constants) - least_ > kRuledOut;
   }
-  std::vector<double> held(const std::array<double, kColumns>& sum, double value) const {
+  std::vector<double> held(const Factors& sum, double value) const {
     const int last = static_cast<int>(rows_.size());
-    numeric::DenseRows matrix = weighed(rows_, fit_.weights, 1);
+    numeric::DenseRows matrix = weighed(rows_, fit_, 1);
     std::vector<double> wanted = fit_.weights;
-    for (int k = 0; k < kColumns; ++k) matrix.at(last, k) = kHeld * sum[at(k)] / value;
+    for (std::size_t k = 0; k < fit_.columns.size(); ++k)
+      matrix.at(last, static_cast<int>(k)) = kHeld * sum[at(fit_.columns[k])] / value;
     wanted.push_back(kHeld);
-    return numeric::nnls(matrix, wanted);
+    return spread(fit_, numeric::nnls(matrix, wanted), sum.size());
   }
 
   const std::vector<Row>& rows_;
@@ -180,27 +216,82 @@ bool bounds_prompts(const std::vector<Point>& points) {
   return least > 0 && most >= kLonger * least;
 }
 
-// Of `constants` of the fit, with what is not told as slow as it may be.
-LearnedEngine learned_from(const std::vector<Row>& rows, const std::vector<Point>& points,
-                           const EngineSpec& spec) {
-  Fit fit = fitted(rows);
+// Numbers of sequences from which on steps may be crowded: some that were measured, between others.
+std::vector<int> knots_of(const std::vector<Point>& points) {
+  std::set<int> counts;
+  for (const Point& point : points) counts.insert(in_flight_of(point));
+  if (points.size() < kManyPoints || counts.size() < 3) return {};
+  const std::vector<int> between(std::next(counts.begin()), std::prev(counts.end()));
+  const int all = static_cast<int>(between.size()), some = std::min(all, kMostKnots);
+  std::vector<int> knots;
+  for (int k = 0; k < some; ++k) knots.push_back(between[at((2 * k + 1) * all / (2 * some))]);
+  return knots;
+}
+
+// The usual constants, and what else is worth it.
+std::vector<Fit> fits_of(const std::vector<Row>& rows, const std::vector<Point>& points) {
+  std::vector<int> usual;
+  for (int k = 0; k < kColumns; ++k)
+    if (k != kMixed) usual.push_back(k);
+  std::vector<Fit> fits = {fitted(rows, usual)};
+  if (points.size() < kManyPoints) return fits;
+  const int columns = static_cast<int>(rows.front().shares.size());
+  std::optional<Fit> best;
+  double least = fits.front().loss;
+  for (const bool mixed : {false, true})
+    for (int crowded = kColumns - 1; crowded < columns; ++crowded) {
+      const bool bends = crowded >= kColumns;
+      const double worth = kWorth * (mixed + 2 * bends);
+      if (worth == 0 || worth >= fits.front().loss) continue;
+      std::vector<int> chosen = usual;
+      if (mixed) chosen.push_back(kMixed);
+      if (bends) std::erase(chosen, kRoot);
+      if (bends) chosen.push_back(crowded);
+      Fit fit = fitted(rows, std::move(chosen));
+      if (fit.loss + worth >= least) continue;
+      least = fit.loss + worth;
+      best = std::move(fit);
+    }
+  if (best) fits.insert(fits.begin(), *std::move(best));
+  return fits;
+}
+
+// What is not told is as slow as it may be. Returns whether prompts are told.
+bool made_slow(const std::vector<Row>& rows, const std::vector<Point>& points, Fit& fit) {
   double logs = 0, fastest = points.front().tpot.value;
   for (const Point& point : points) {
     logs += std::log(point.shape.tokens_in);
     fastest = std::min(fastest, point.tpot.value);
   }
   const double length = std::exp(logs / static_cast<double>(points.size()));
-  const std::array<double, kColumns> step = {1, 1, 1, length};
-  const std::array<double, kColumns> prompt = {0, 0, 0, 0, length, length * length / 2};
+  Factors step = {1, 1, 1, length}, prompt = {0, 0, 0, 0, length, length * length / 2};
+  step.resize(rows.front().shares.size());
+  prompt.resize(rows.front().shares.size());
   if (const Evidence evidence(rows, fit); !evidence.tells(step))
     fit.constants = evidence.largest(step, 1e-3 * fastest);
-  bool told = Evidence(rows, fit).tells(prompt);
-  if (!told && bounds_prompts(points)) {  // part of a TTFT may be outside of steps, or none is
-    fit.constants = Evidence(rows, fit).largest(prompt, 1e-3 * fastest);
-    told = true;
+  if (Evidence(rows, fit).tells(prompt)) return true;
+  if (!bounds_prompts(points)) return false;
+  // Part of a TTFT may be outside of steps, or none is.
+  fit.constants = Evidence(rows, fit).largest(prompt, 1e-3 * fastest);
+  return true;
+}
+
+LearnedEngine learned_from(const std::vector<Row>& rows, const std::vector<Point>& points,
+                           const EngineSpec& spec, const std::vector<int>& knots) {
+  std::vector<Fit> fits = fits_of(rows, points);
+  Fit* fit = &fits.front();
+  bool told = made_slow(rows, points, *fit);
+  if (!told && fits.size() > 1) {  // with fewer constants they may be
+    fit = &fits.back();
+    told = made_slow(rows, points, *fit);
   }
-  LearnedEngine learned{spec, Millis{fit.constants[at(kSteps)]}, fit.constants[at(kSteps + 1)]};
-  for (int k = 0; k < kSteps; ++k) learned.spec.cost.*kCosts[k] = fit.constants[at(k)];
+  LearnedEngine learned{spec, Millis{fit->constants[at(kSteps)]}, fit->constants[at(kSteps + 1)]};
+  for (int k = 0; k < kSteps; ++k) learned.spec.cost.*kCosts[k] = fit->constants[at(k)];
+  for (std::size_t k = 0; k < knots.size(); ++k)
+    if (const double crowded = fit->constants[at(kColumns) + k]; crowded > 0) {
+      learned.spec.cost.crowded = crowded;
+      learned.spec.cost.crowded_from = knots[k];
+    }
   learned.prompts_told = told;
   return learned;
 }
@@ -211,16 +302,17 @@ Result<LearnedEngine> learn_engine(const std::vector<Point>& points, const Engin
   if (points.size() < kLeastEnginePoints)
     return bad_input("", fmt::format("{} points of an engine; its constants need {}", points.size(),
                                      kLeastEnginePoints));
+  const std::vector<int> knots = knots_of(points);
   std::map<std::pair<Shape, int>, Shares> known;
   std::vector<Row> rows;
   for (const Point& point : points) {
-    const int in_flight = static_cast<int>(std::lround(std::min(point.concurrency, 1e9)));
+    const int in_flight = in_flight_of(point);
     if (in_flight > kMostInFlight)
       return bad_input(
           "", fmt::format("{} requests in flight; {} are the limit", in_flight, kMostInFlight));
     const auto [place, added] = known.try_emplace({point.shape, in_flight});
     if (added) {
-      const Result<Shares> shares = shares_of(spec, point.shape, in_flight);
+      const Result<Shares> shares = shares_of(spec, point.shape, in_flight, knots);
       if (!shares) return failed(shares.error());
       place->second = *shares;
     }
@@ -228,7 +320,7 @@ Result<LearnedEngine> learn_engine(const std::vector<Point>& points, const Engin
       rows.push_back({place->second.tpot, point.tpot.value, kTpotUsual, 1});
     rows.push_back({place->second.ttft, point.ttft.value, kTtftUsual, kTtftWeight});
   }
-  return learned_from(rows, points, spec);
+  return learned_from(rows, points, spec, knots);
 }
 
 namespace {

@@ -46,6 +46,29 @@ TEST(LearnedEngine, ConstantsOfAKnownEngineComeBack) {
   EXPECT_NEAR(learned->prompt_token, 0.004, 1e-9);
 }
 
+// One that is crowded from 16 on, and one that stumbles, too, where prompts come: their times
+// elsewhere are told.
+TEST(LearnedEngine, CrowdsAndPromptsBesideThemAreLearned) {
+  for (const double mixed : {0.0, 40.0}) {
+    LearnedEngine truth = kEngine;
+    truth.spec.cost.root_sequences = 0;
+    truth.spec.cost.crowded = 0.3;
+    truth.spec.cost.crowded_from = 16;
+    truth.spec.cost.mixed = mixed;
+    const auto points = measured(truth, kShapes, {1, 4, 16, 64});
+    const auto learned = learn_engine(points, truth.spec);
+    ASSERT_TRUE(learned);
+    EXPECT_TRUE(learned->prompts_told);
+    EXPECT_EQ(learned->spec.cost.crowded_from, 16);
+    EXPECT_NEAR(learned->spec.cost.crowded, 0.3, 1e-6);
+    EXPECT_NEAR(learned->spec.cost.mixed, mixed, 1e-3);
+    const auto said = closed_loop(*learned, {2000, 500}, 40);
+    const auto is = closed_loop(truth, {2000, 500}, 40);
+    EXPECT_NEAR(said->tpot / is->tpot, 1, 1e-4);
+    EXPECT_NEAR(said->ttft / is->ttft, 1, 1e-4);
+  }
+}
+
 // The cache holds 49 or so of the long shape at once: what waits is simulated, not fitted.
 TEST(LearnedEngine, SaysWhatWaitsForTheCacheWithoutHavingSeenIt) {
   const auto learned = learn_engine(measured(kEngine, kShapes, {1, 4, 16}), kEngine.spec);

@@ -41,8 +41,14 @@ double allowed_late(const plan::Service& service) { return 1 - service.percentil
 double step_ms(const plan::Service& service, const profile::TokenEngine& engine, double n) {
   const plan::MeanLength mean = plan::mean_of(*service.tokens);
   const profile::StepCost& c = engine.spec.cost;
-  return c.step + c.sequence * n + c.root_sequences * std::sqrt(n) +
-         c.cached_token * n * mean.context;
+  return c.of_sequences(n) + c.cached_token * n * mean.context;
+}
+
+// The least that a token costs with at most so many at a time: up to where it is crowded each costs
+// less the more there are, and from there on either less or more.
+double token_ms(const plan::Service& service, const profile::TokenEngine& engine, double most) {
+  const double fewer = std::clamp(1.0 * engine.spec.cost.crowded_from, std::min(1.0, most), most);
+  return std::min(step_ms(service, engine, most) / most, step_ms(service, engine, fewer) / fewer);
 }
 
 }  // namespace
@@ -55,14 +61,17 @@ int most_sequences(const plan::Service& service, const profile::TokenEngine& eng
                                    std::max(1.0, static_cast<double>(engine.spec.blocks) / held))));
 }
 
-// The milliseconds of a step are a quadratic form of the square root of the sequences.
+// The milliseconds of a step are a quadratic form of the square root of the sequences, and where it
+// is crowded a straight line.
 double sequences_in_time(const plan::Service& service, const profile::TokenEngine& engine) {
   const double most = most_sequences(service, engine), limit = service.tokens->tpot.value;
   if (limit <= 0 || step_ms(service, engine, most) <= limit) return most;
   const profile::StepCost& c = engine.spec.cost;
   const double each = c.sequence + c.cached_token * plan::mean_of(*service.tokens).context;
   const double left = std::max(0.0, limit - c.step), root = c.root_sequences;
-  const double found = std::pow(2 * left / (root + std::sqrt(root * root + 4 * each * left)), 2);
+  double found = std::pow(2 * left / (root + std::sqrt(root * root + 4 * each * left)), 2);
+  if (c.crowded > 0 && found > c.crowded_from)
+    found = (left + c.crowded * c.crowded_from) / (each + c.crowded);
   return step_ms(service, engine, 1) <= limit ? std::clamp(found, 1.0, most)
                                               : std::min(found, most);
 }
@@ -194,7 +203,7 @@ double busy_ms(const plan::Service& service, const profile::TokenEngine& engine,
   const double prefill =
       prompt * by.cost.prompt_token + prompt * prompt / 2 * by.cost.prompt_context;
   const double steps = prefill + prompt / by.step_tokens * by.cost.step;
-  const double decode = (mean.out - 1) * step_ms(service, engine, decoding) / decoding;
+  const double decode = (mean.out - 1) * token_ms(service, engine, decoding);
   const double ms = engine.prefills > 0 ? std::max(steps / engine.prefills, decode / engine.decodes)
                                         : std::max(steps, prefill + decode);
   return std::max(ms, kLeastBusy);
@@ -203,10 +212,11 @@ double busy_ms(const plan::Service& service, const profile::TokenEngine& engine,
 }  // namespace
 
 // Sum over steps of n (1 + x (TPOT - T)) bounds the tokens of requests in time for every x >= 0,
-// and n / T is concave in n: so no mix of steps produces more tokens per time than the one whose
-// steps last TPOT. A late share may be served in any way, so the others set that bound. But all are
-// served in the end, so that with as many at a time as fit there has to be time for all of them.
-// With prefill apart, either kind of engines sets a bound.
+// and n / T is concave in n, or falls where it is crowded: so no mix of steps produces more tokens
+// per time than the one whose steps last TPOT, or than where n / T is highest. A late share may be
+// served in any way, so the others set that bound. But all are served in the end, so that with as
+// many at a time as fit there has to be time for all of them. With prefill apart, either kind of
+// engines sets a bound.
 Rps fluid_rate(const plan::Service& service, const profile::TokenEngine& engine) {
   const double n = sequences_in_time(service, engine);
   if (n < 1) return Rps{0};

@@ -19,8 +19,7 @@ double joules_per_answer(const plan::FleetEntry& entry, const plan::Service& ser
   const double prefill =
       prompt * by.cost.prompt_token + prompt * prompt / 2 * by.cost.prompt_context;
   const double alone = prefill + prompt / by.step_tokens * by.cost.step;
-  const double step =
-      c.step / n + c.sequence + c.root_sequences / std::sqrt(n) + c.cached_token * mean.context;
+  const double step = c.of_sequences(n) / n + c.cached_token * mean.context;
   const double decode = (mean.out - 1) * step;
   const int gpcs = entry.gpu.profiles[at(profile_of(entry.gpu, engine))].gpcs;
   const double gpus = 1.0 * engine.gpus * gpcs / entry.gpu.compute_slices;

@@ -22,9 +22,7 @@ EngineGuess::EngineGuess(const profile::TokenEngine* known, int sequences,
 
 double EngineGuess::decode_ms() const {
   const profile::StepCost& cost = engine_.spec.cost;
-  const double n = decoding_;
-  return cost.step + cost.sequence * n + cost.root_sequences * std::sqrt(n) +
-         cost.cached_token * static_cast<double>(context_);
+  return cost.of_sequences(decoding_) + cost.cached_token * static_cast<double>(context_);
 }
 
 double EngineGuess::prefill_ms(int prompt, int cached) const {

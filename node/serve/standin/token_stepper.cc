@@ -28,8 +28,7 @@ std::int64_t TokenStepper::begin_ns() {
     cached += one.prompt + one.produced;
   }
   int left = spec_.step_tokens - static_cast<int>(decoding);
-  double ms = cost.step + cost.sequence * decoding + cost.root_sequences * std::sqrt(decoding) +
-              cost.cached_token * cached;
+  double ms = cost.of_sequences(decoding) + cost.cached_token * cached;
   const auto compute = [&](Sequence& one) {
     const int tokens = std::clamp(one.prompt - one.computed, 0, left);
     ms += cost.prompt_token * tokens + cost.prompt_context * tokens * (one.computed + tokens / 2.0);
@@ -44,6 +43,7 @@ std::int64_t TokenStepper::begin_ns() {
     held_ += needs(running_.back());
     compute(running_.back());
   }
+  if (decoding > 0 && left < spec_.step_tokens - static_cast<int>(decoding)) ms += cost.mixed;
   return static_cast<std::int64_t>(ms * 1e6);
 }
 

@@ -106,8 +106,8 @@ class PlainEngine {
       left -= prompt(known(of(s)), of(s).in + s.produced);
       if (behind++ < free) tokens += of(s).in + s.produced - known(of(s));
     }
-    const double step =
-        c.step + c.sequence * n + c.root_sequences * std::sqrt(n) + c.cached_token * context;
+    const double step = c.step + c.sequence * n + c.root_sequences * std::sqrt(n) +
+                        c.crowded * std::max(0.0, n - c.crowded_from) + c.cached_token * context;
     if (behind >= free) left -= (behind - free + 1) * door_.mean_out * step / spec_.sequences;
     return step * std::ceil(tokens / std::max(1.0, spec_.step_tokens - n)) <= left;
   }
@@ -233,10 +233,12 @@ class PlainEngine {
     }
     const StepCost& c = spec_.cost;
     const double n = static_cast<double>(count);
+    const double beyond = std::max(0.0, n - c.crowded_from);
     const double ms = c.step + c.sequence * n + c.root_sequences * std::sqrt(n) +
-                      c.cached_token * static_cast<double>(context) +
+                      c.crowded * beyond + c.cached_token * static_cast<double>(context) +
                       c.prompt_token * static_cast<double>(tokens) +
-                      c.prompt_context * (static_cast<double>(pairs) / 2);
+                      c.prompt_context * (static_cast<double>(pairs) / 2) +
+                      (tokens > 0 && count > 0 ? c.mixed : 0);
     run_.end = run_.end + Millis{ms};
     ++run_.steps;
   }

@@ -42,6 +42,11 @@ inline std::optional<profile::TokenEngine> made_up_engine(const MadeUpModel& mod
                  .step_tokens = 4096,
                  .sequences = 256,
                  .blocks = static_cast<std::int64_t>(tokens / profile::kBlockTokens)};
+  if (model.name == "m14" || model.name == "m32") {  // from where on computing takes longer
+    engine.spec.cost.mixed = 0.05 * engine.spec.cost.step;
+    engine.spec.cost.crowded = model.weights_gb * (model.name == "m14" ? 0.006 : 0.03) / speed;
+    engine.spec.cost.crowded_from = 40;
+  }
   engine.least_in = engine.least_out = 1;
   engine.most_in = engine.most_out = 100'000;
   return engine;
