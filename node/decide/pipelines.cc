@@ -262,6 +262,7 @@ struct Asked {
   const plan::ServingProblem& problem;
   const PlanServices& plan_services;
   std::vector<SplitQuestion::Way> ways;
+  verify::PoolMemo* judges_pools = nullptr;
 };
 
 struct Tried {
@@ -283,7 +284,7 @@ Tried tried(const Asked& asked, const Shares& shares, double stretch, double roo
   if (!plan) return {std::nullopt, {{"pipeline", "plan", 0, 0, plan.error().message}}, true};
   for (const plan::Service& service : asked.problem.services)
     if (service.pipeline) plan->explanation.push_back(text_of(service, shares, stretch));
-  auto verdict = verify::judge(asked.problem, *std::move(plan));
+  auto verdict = verify::judge(asked.problem, asked.judges_pools, *std::move(plan));
   if (verdict) return {*std::move(verdict), {}};
   const auto& violations = verdict.error().violations;
   const bool tight = std::ranges::all_of(violations, [](const plan::Reason& one) {
@@ -407,8 +408,11 @@ plan::ServingPlan with_bound(const plan::ServingProblem& problem, plan::ServingP
 
 Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& problem,
                                                const PlanServices& plan_services, Split split,
-                                               double most_stretch) {
-  const Asked asked{problem, plan_services, ways_of(problem)};
+                                               double most_stretch,
+                                               verify::PoolMemo* judges_pools) {
+  const Asked asked{problem, plan_services, ways_of(problem), judges_pools};
+  const Outcome easier = plan_easier(asked);  // first, since what steps cost takes many plans
+  if (!easier.plan) return Made<plan::ServingPlan>{std::nullopt, easier.refusals};
   SplitQuestion question{{}, asked.ways};
   if (split == Split::planned) {
     auto costs = question_of(asked);
@@ -418,8 +422,6 @@ Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& probl
           {{plan::kNotFound, "service " + costs.error().context, 0, 0, costs.error().message}}};
     question = *std::move(costs);
   }
-  const Outcome easier = plan_easier(asked);
-  if (!easier.plan) return Made<plan::ServingPlan>{std::nullopt, easier.refusals};
   Tried last;
   const auto accepted = [&](double stretch, double room) {
     const Shares shares = shares_by(split, asked, question, stretch);
@@ -437,7 +439,8 @@ Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& probl
       last.refusals = {{plan::kNotFound, "pipelines", 0, 0, "no split of the SLO is enough"}};
     return Made<plan::ServingPlan>{std::nullopt, std::move(last.refusals)};
   }
-  auto verdict = verify::judge(problem, with_bound(problem, **last.plan, easier.plan->objective));
+  auto verdict = verify::judge(problem, judges_pools,
+                               with_bound(problem, **last.plan, easier.plan->objective));
   if (!verdict) return failed(refused_by_judge("planned pipelines", verdict.error().violations));
   return Made<plan::ServingPlan>{*std::move(verdict), {}};
 }
@@ -477,17 +480,18 @@ std::optional<Shares> shares_of(const plan::ServingProblem& problem,
 std::optional<plan::Judged<plan::ServingPlan>> plan_with_shares(const plan::ServingProblem& problem,
                                                                 const plan::ServingPlan& current,
                                                                 const PlanServices& plan_services,
-                                                                const PlanServices& from_nothing) {
+                                                                const PlanServices& from_nothing,
+                                                                verify::PoolMemo* judges_pools) {
   const auto shares = shares_of(problem, current);
   if (!shares) return std::nullopt;
-  const Asked asked{problem, plan_services, ways_of(problem)};
+  const Asked asked{problem, plan_services, ways_of(problem), judges_pools};
   for (double room = 0; room <= kMostSplitRoom; room = std::max(0.02, 2 * room)) {
     const Tried made = tried(asked, *shares, 0, room);
     if (made.wrong) return std::nullopt;
     if (!made.plan) continue;
     const Outcome easier = plan_easier({problem, from_nothing, asked.ways});
     const plan::Objective bound = easier.plan ? easier.plan->objective : plan::Objective{};
-    auto verdict = verify::judge(problem, with_bound(problem, **made.plan, bound));
+    auto verdict = verify::judge(problem, judges_pools, with_bound(problem, **made.plan, bound));
     return verdict ? std::optional(*std::move(verdict)) : std::nullopt;
   }
   return std::nullopt;

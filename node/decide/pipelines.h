@@ -55,7 +55,8 @@ Shares cheapest_split(const SplitQuestion& question, long budget = kSplitBudget)
 Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& problem,
                                                const PlanServices& plan_services,
                                                Split split = Split::planned,
-                                               double most_stretch = kStretches[0]);
+                                               double most_stretch = kStretches[0],
+                                               verify::PoolMemo* judges_pools = nullptr);
 
 // As a plan that follows needs it: the shares of a pipeline's steps, and what they are of.
 plan::PlannedService shares_kept(const plan::PlannedService& row);
@@ -67,6 +68,8 @@ plan::PlannedService shares_kept(const plan::PlannedService& row);
 std::optional<plan::Judged<plan::ServingPlan>> plan_with_shares(const plan::ServingProblem& problem,
                                                                 const plan::ServingPlan& current,
                                                                 const PlanServices& plan_services,
-                                                                const PlanServices& from_nothing);
+                                                                const PlanServices& from_nothing,
+                                                                verify::PoolMemo* judges_pools =
+                                                                    nullptr);
 
 }  // namespace partita::decide

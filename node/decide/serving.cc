@@ -315,7 +315,8 @@ Result<MadeAgain> pipelines_again(const plan::ServingProblem& problem,
       },
       [&](const plan::ServingProblem& asked) {
         return (*find_planner("", "exact"))->plan(asked, serving_options(options));
-      });
+      },
+      options.judges_pools);
   if (!kept) return make_plan_in_place(problem, current, max_moves, options);
   MadeAgain made{{std::move(kept), {}}, again.changes, std::move(again.curve)};
   const plan::Objective& objective = (*made.made.plan)->objective;
@@ -357,9 +358,12 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
                                  "the planner 'exact', not with '{}'",
                                  planner.name));
   if (has_pipelines(problem))
-    return plan_pipelines(problem, [&](const plan::ServingProblem& asked) {
-      return planner.plan(asked, serving_options(options));
-    });
+    return plan_pipelines(
+        problem,
+        [&](const plan::ServingProblem& asked) {
+          return planner.plan(asked, serving_options(options));
+        },
+        Split::planned, kStretches[0], options.judges_pools);
   auto made = with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
                         planner.plan);
   if (!made) return failed(made.error());

@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "plan/arrivals.h"
 #include "verify/driven_queue.h"
+#include "verify/pool_memo.h"
 #include "verify/serving.h"
 
 namespace partita::verify {
@@ -388,6 +389,25 @@ PipelineVerdicts judge_pipelines(const std::vector<plan::Terms>& services, const
   for (const Part& part : parts_of(services, pools))
     all.merge(PartJudge(services, pools, part).verdicts());
   return all;
+}
+
+PipelineVerdicts judge_pipelines(const std::vector<plan::Terms>& services, const Pools& pools,
+                                 PoolMemo* memo) {
+  const std::set<std::string> steps = steps_of_pipelines(services);
+  if (memo == nullptr || steps.empty()) return judge_pipelines(services, pools);
+  std::vector<plan::Terms> judged;
+  for (const plan::Terms& service : services)
+    if (service.pipeline || steps.contains(service.name)) judged.push_back(service);
+  const auto same = [](const auto& a, const auto& b) {
+    const plan::DispatchPolicy &x = a.second, &y = b.second;
+    return a.first == b.first && x.members == y.members && x.max_wait == y.max_wait &&
+           x.paced == y.paced && x.slo == y.slo && x.margin == y.margin;
+  };
+  for (const PoolMemo::Pipelines& one : memo->pipelines)
+    if (std::ranges::equal(one.pools, pools, same) && one.services == judged) return one.verdicts;
+  if (memo->pipelines.size() == PoolMemo::kMostPipelines) memo->pipelines.pop_back();
+  memo->pipelines.push_front({judged, pools, judge_pipelines(judged, pools)});
+  return memo->pipelines.front().verdicts;
 }
 
 void report_pipeline(const plan::Terms& service, const PipelineVerdicts& verdicts,

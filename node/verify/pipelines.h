@@ -38,6 +38,10 @@ inline constexpr long kFewestOfPipeline = 20'000, kMostOfPipeline = 1'280'000;
 // by name; pipelines with a step without pool are left out.
 using PipelineVerdicts = std::map<std::string, PipelineVerdict, std::less<>>;
 PipelineVerdicts judge_pipelines(const std::vector<plan::Terms>& services, const Pools& pools);
+// The same; what was found of the same pipelines and pools lately is told again. Null: nothing is.
+struct PoolMemo;
+PipelineVerdicts judge_pipelines(const std::vector<plan::Terms>& services, const Pools& pools,
+                                 PoolMemo* memo);
 
 // What is wrong with a service of them, or with what its row (null: it has none) says of it. A
 // pipeline must have been judged.

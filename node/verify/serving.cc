@@ -192,6 +192,7 @@ std::vector<plan::PoolMember> members_of(const std::vector<Placed>& placed) {
 class Queues {
  public:
   explicit Queues(PoolMemo* memo) : memo_(memo) {}
+  PoolMemo* memo() const { return memo_; }
 
   const QueueAnswer& ask(const QueueQuestion& question) {
     auto found = answers_.find(question);
@@ -458,7 +459,8 @@ class ServingJudge : Findings {
     check_fleet();
     check_rows();
     driven_ = judge_pipelines(problem_.services,
-                              measured_ ? pools_of_steps(problem_, rows_, placed_of_) : Pools{});
+                              measured_ ? pools_of_steps(problem_, rows_, placed_of_) : Pools{},
+                              queues_.memo());
     for (std::size_t s = 0; s < problem_.services.size(); ++s) check_service(s);
     ObjectiveJudge(problem_, plan_, places_, *this).check(placed_of_, measured_);
     return Findings::take();

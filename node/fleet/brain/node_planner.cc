@@ -18,7 +18,7 @@ constexpr double kBatchShare = 0.5;
 constexpr double kGuessedLoad = 0.8;  // of such batches back to back
 constexpr std::size_t kPoolsKept = 100'000;
 constexpr double kSameRate = 1e-6;       // of a rate, relative
-constexpr std::size_t kAnswersKept = 8;  // of a node
+constexpr std::size_t kAnswersKept = 4096;
 
 // What is there, all usable GPUs in it, empty ones too.
 plan::ServingPlan plan_of(const NodeRecord& node, bool without_lent) {
@@ -74,6 +74,19 @@ plan::ServingPlan serving_on(const NodeAsk& ask) {
 
 constexpr const char* kNoGpu = "none";  // a node may have none that works
 
+// What of a GPU plans hang on.
+bool same_for_plans(const NodeGpu& a, const NodeGpu& b) {
+  return a.index == b.index && a.model == b.model && a.unusable.empty() == b.unusable.empty() &&
+         a.lent == b.lent;
+}
+
+std::string key_of(const NodeAsk& ask) {
+  std::string key;
+  for (const plan::Service& one : ask.services)
+    key += fmt::format("{}={}|", one.name, one.rate.value);
+  return key;
+}
+
 }  // namespace
 
 plan::ServingPlan NodePlanner::empty_plan(const NodeRecord& node) const {
@@ -83,8 +96,47 @@ plan::ServingPlan NodePlanner::empty_plan(const NodeRecord& node) const {
   return plan;
 }
 
+PlannerMemory::PlannerMemory() : planners_pools(kPoolsKept), judges_pools(kPoolsKept) {}
+
+bool PlannerMemory::Answered::answers(const NodeAsk& ask) const {
+  return moves == ask.moves && survive == ask.survive && carries == ask.node.carries &&
+         std::ranges::equal(gpus, ask.node.gpus, same_for_plans) && runs == ask.node.runs &&
+         services == ask.services &&
+         (ask.planned == nullptr ? !planned : planned == *ask.planned);
+}
+
+const Result<plan::ServingPlan>* PlannerMemory::find(const NodeAsk& ask) const {
+  const auto found = answered_.find(key_of(ask));
+  if (found == answered_.end()) return nullptr;
+  for (const Answered& one : found->second)
+    if (one.answers(ask)) return &one.plan;
+  return nullptr;
+}
+
+const Result<plan::ServingPlan>& PlannerMemory::keep(const NodeAsk& ask,
+                                                     Result<plan::ServingPlan> plan) {
+  if (order_.size() == kAnswersKept) {
+    const auto oldest = answered_.find(order_.front());
+    oldest->second.pop_front();
+    if (oldest->second.empty()) answered_.erase(oldest);
+    order_.pop_front();
+  }
+  order_.push_back(key_of(ask));
+  Answered& one = answered_[order_.back()].emplace_back(Answered{.gpus = ask.node.gpus,
+                                                                 .runs = ask.node.runs,
+                                                                 .carries = ask.node.carries,
+                                                                 .services = ask.services,
+                                                                 .planned = {},
+                                                                 .survive = ask.survive,
+                                                                 .moves = ask.moves,
+                                                                 .plan = std::move(plan)});
+  if (ask.planned != nullptr) one.planned = *ask.planned;
+  return one.plan;
+}
+
 NodePlanner::NodePlanner(FleetGround ground)
-    : ground_(std::move(ground)), planners_pools_(kPoolsKept), judges_pools_(kPoolsKept) {}
+    : ground_(std::move(ground)),
+      memory_(ground_.memory ? ground_.memory : std::make_shared<PlannerMemory>()) {}
 
 const plan::FleetEntry* NodePlanner::entry_of(const std::string& model) const {
   const auto found =
@@ -92,27 +144,11 @@ const plan::FleetEntry* NodePlanner::entry_of(const std::string& model) const {
   return found == ground_.profiles.end() ? nullptr : &*found;
 }
 
-bool NodePlanner::Answered::answers(const NodeAsk& ask) const {
-  return moves == ask.moves && survive == ask.survive && services == ask.services &&
-         gpus == ask.node.gpus && runs == ask.node.runs && carries == ask.node.carries &&
-         (ask.planned == nullptr ? !planned : planned == *ask.planned);
-}
-
 Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
-  std::deque<Answered>& lately = answered_[ask.node.node];
-  for (const Answered& one : lately)
-    if (one.answers(ask)) return one.plan;
-  if (lately.size() == kAnswersKept) lately.pop_back();
-  lately.push_front({.gpus = ask.node.gpus,
-                     .runs = ask.node.runs,
-                     .carries = ask.node.carries,
-                     .services = ask.services,
-                     .planned = {},
-                     .survive = ask.survive,
-                     .moves = ask.moves,
-                     .plan = plan_anew(ask)});
-  if (ask.planned != nullptr) lately.front().planned = *ask.planned;
-  return lately.front().plan;
+  const auto* known = memory_->find(ask);
+  Result<plan::ServingPlan> answer = known ? *known : memory_->keep(ask, plan_anew(ask));
+  if (!answer) answer.error().context = ask.node.node;  // it may be of another node like this
+  return answer;
 }
 
 Result<plan::ServingPlan> NodePlanner::plan_anew(const NodeAsk& ask) {
@@ -156,8 +192,8 @@ Result<decide::Made<plan::ServingPlan>> NodePlanner::made(const plan::ServingPro
                                                           const plan::ServingPlan& current,
                                                           const NodeAsk& ask) {
   const decide::PlanOptions options{.node_budget = ground_.node_budget,
-                                    .planners_pools = &planners_pools_,
-                                    .judges_pools = &judges_pools_};
+                                    .planners_pools = &memory_->planners_pools,
+                                    .judges_pools = &memory_->judges_pools};
   if (ask.survive != 0)  // who plans from what runs does not plan for a lost GPU
     return decide::make_plan(planners::serving::planners().front(), problem, options);
   const std::vector<decide::LentPlace> lent = lent_of(ask.node);
@@ -235,9 +271,9 @@ Guess NodePlanner::guess(const plan::Service& service, const NodeRecord& node) {
     if (service.tokens && entry->engines.contains(service.model))  // the planner says how much
       return {std::numeric_limits<double>::infinity(), double(entry->gpu.compute_slices)};
     const std::pair key(gpu.model, fmt::format("{}:{}", service.model, service.slo.value));
-    auto known = per_slice_.find(key);
-    if (known == per_slice_.end())
-      known = per_slice_.emplace(key, rate_per_slice(service, *entry)).first;
+    auto known = memory_->per_slice.find(key);
+    if (known == memory_->per_slice.end())
+      known = memory_->per_slice.emplace(key, rate_per_slice(service, *entry)).first;
     best.rate_per_slice = std::max(best.rate_per_slice, known->second);
   }
   return best;

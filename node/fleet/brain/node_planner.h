@@ -7,6 +7,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,12 +21,16 @@
 
 namespace partita::fleet {
 
+class PlannerMemory;
+
 // What plans are made with; the same on all nodes that may lead.
 struct FleetGround {
   std::vector<plan::FleetEntry> profiles;  // by GPU model; count and price are not looked at
   plan::SloRule rule = {};
   int max_processes = plan::kDefaultMaxProcesses;
   long node_budget = 20'000;  // of a planner's search, per node
+  // Of brains in one thread that remember together; null: each has its own.
+  std::shared_ptr<PlannerMemory> memory = {};
 };
 
 // What serves on a node, or shall by its part, stays as it is where there is room beside it. Else
@@ -51,6 +56,36 @@ struct Guess {
   }
 };
 
+// What was asked and found with one ground. It changes no answer: who asks again what was asked
+// lately, of whichever node, is told the same sooner. One thread at a time.
+class PlannerMemory {
+ public:
+  PlannerMemory();
+  // Null: it was not asked lately.
+  const Result<plan::ServingPlan>* find(const NodeAsk& ask) const;
+  const Result<plan::ServingPlan>& keep(const NodeAsk& ask, Result<plan::ServingPlan> plan);
+
+  planners::serving::PoolMemo planners_pools;
+  verify::PoolMemo judges_pools;
+  std::map<std::pair<std::string, std::string>, double> per_slice;  // by GPU model and terms
+
+ private:
+  // All of an ask that its answer hangs on, and the answer.
+  struct Answered {
+    std::vector<NodeGpu> gpus;
+    std::vector<plan::PlannedGpu> runs;
+    std::vector<Carried> carries;
+    std::vector<plan::Service> services;
+    std::optional<plan::ServingPlan> planned;
+    int survive = 0;
+    Moves moves = Moves::any;
+    Result<plan::ServingPlan> plan;
+    bool answers(const NodeAsk& ask) const;
+  };
+  std::map<std::string, std::deque<Answered>> answered_;  // by services and rates
+  std::deque<std::string> order_;                         // their keys, the oldest first
+};
+
 class NodePlanner {
  public:
   explicit NodePlanner(FleetGround ground);
@@ -68,19 +103,6 @@ class NodePlanner {
   long plans_made() const { return made_; }
 
  private:
-  // All of an ask that its answer hangs on, and the answer.
-  struct Answered {
-    std::vector<NodeGpu> gpus;
-    std::vector<plan::PlannedGpu> runs;
-    std::vector<Carried> carries;
-    std::vector<plan::Service> services;
-    std::optional<plan::ServingPlan> planned;
-    int survive = 0;
-    Moves moves = Moves::any;
-    Result<plan::ServingPlan> plan;
-    bool answers(const NodeAsk& ask) const;
-  };
-
   Result<plan::ServingPlan> plan_anew(const NodeAsk& ask);
   const plan::FleetEntry* entry_of(const std::string& model) const;
   plan::ServingPlan empty_plan(const NodeRecord& node) const;
@@ -91,10 +113,7 @@ class NodePlanner {
   double rate_of_steps(const plan::Service& pipeline, const plan::FleetEntry& entry) const;
 
   FleetGround ground_;
-  planners::serving::PoolMemo planners_pools_;
-  verify::PoolMemo judges_pools_;
-  std::map<std::pair<std::string, std::string>, double> per_slice_;  // by GPU model and terms
-  std::map<std::string, std::deque<Answered>> answered_;             // by node, the newest first
+  std::shared_ptr<PlannerMemory> memory_;
   long made_ = 0;
 };
 

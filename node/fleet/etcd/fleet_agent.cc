@@ -67,7 +67,7 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
   if (node.busy) return std::exchange(turn_, {});
   if (const auto own = view_.parts.find(settings_.node);
       own != view_.parts.end() && own->second.revision > node.record.taken)
-    read_up();  // whom it waits for
+    read_up_others();  // whom it waits for
   const MemberWord word = look_at_part(view_, settings_.node, node.record.taken);
   turn_.waits = word.waits;
   if (word.take != nullptr && may_go(*word.take, node.record)) turn_.take = *word.take;
@@ -177,6 +177,13 @@ void FleetAgent::hear_of(const std::string& key, const std::optional<std::string
   if (!key.starts_with(keys_.rates(""))) ++changes_;
   if (key == keys_.leader() && (!view_.leader || view_.leader->node != settings_.node)) fence_ = 0;
   if (key == keys_.node(settings_.node) && !value) registered_.reset();
+}
+
+void FleetAgent::read_up_others() {
+  for (const std::string& prefix : {keys_.node(""), keys_.part("")})
+    for (auto one = unread_.lower_bound(prefix);
+         one != unread_.end() && one->first.starts_with(prefix); one = unread_.erase(one))
+      view_.hear(keys_, one->first, one->second.value, one->second.version);
 }
 
 void FleetAgent::read_up() {

@@ -81,6 +81,7 @@ class FleetAgent {
   Result<void> hear();
   Result<void> read_anew();
   void hear_of(const std::string& key, const std::optional<std::string>& value, long version);
+  void read_up_others();
   void read_up();
   Result<void> register_node(const NodeNow& node);
   Result<void> stand();

@@ -61,15 +61,6 @@ Rates lower(const Rates& a, const Rates& b) {
   return rates;
 }
 
-double there(const std::vector<SimNode>& nodes, const std::string& service) {
-  double all = 0;
-  for (const SimNode& node : nodes)
-    if (node.alive && !node.cut)
-      for (const Carried& one : node.record.carries)
-        if (one.service == service) all += one.rate_rps;
-  return all;
-}
-
 Rates carried_there(const std::vector<SimNode>& nodes) {
   Rates all;
   for (const SimNode& node : nodes)
@@ -78,11 +69,12 @@ Rates carried_there(const std::vector<SimNode>& nodes) {
   return all;
 }
 
-// What arrives at the gateway of a node: its part of what clients ask for, by what it carries; of a
-// service that nobody carries, by how many gateways there are, and that is said for a while after.
-void arrive(SimNode& node, const std::vector<SimNode>& nodes, const Rates& asked,
+// What arrives at the gateway of a node: its part of what clients ask for, by what it carries of
+// all; of a service that nobody carries, by how many gateways there are, and that is said for a
+// while after.
+void arrive(SimNode& node, const std::vector<SimNode>& nodes, const Rates& all, const Rates& asked,
             std::int64_t now) {
-  const Rates all = carried_there(nodes), own = rates_of(node.record.carries);
+  const Rates own = rates_of(node.record.carries);
   const auto doors =
       std::ranges::count_if(nodes, [](const SimNode& one) { return one.alive && !one.cut; });
   node.arriving.clear();
@@ -242,7 +234,7 @@ class FleetSim {
   FleetSimReport run() {
     for (; now_ < options_.hours * kHourMs && report_.wrong.size() < kMostWrong; now_ += kTickMs) {
       const bool calm = now_ % kHourMs >= kHourMs - kCalmMs;
-      if (now_ > 0 && now_ % kHourMs == 0) clients_.ask_otherwise(rates_);
+      if (now_ > 0 && now_ % kHourMs == 0) ask_otherwise();
       if (calm)
         heal();
       else if (now_ >= next_fault_ms_)
@@ -284,8 +276,8 @@ class FleetSim {
       rate =
           kRatePerSlice * load / static_cast<double>(rates_.size()) * (0.4 + 1.2 * rng_.uniform());
     if (options_.seed % 3 == 1) rates_["tight"] = 50;  // nobody can carry it
-    wish("rates of the beginning");
     clients_.ask_otherwise(rates_);
+    wish("rates of the beginning");
     next_fault_ms_ = 120'000;
   }
 
@@ -295,7 +287,7 @@ class FleetSim {
     node.cursed = false;
     node.way->cut(node.cut || outage_until_ms_ != 0);
     node.agent = std::make_unique<FleetAgent>(
-        FleetAgentSettings{.fleet = "sim", .node = node.record.node}, *node.way, ground_of_tests());
+        FleetAgentSettings{.fleet = "sim", .node = node.record.node}, *node.way, ground_);
     node.next_turn_ms = now_ + static_cast<std::int64_t>(rng_.below(1000));
     go_on(node);
   }
@@ -305,8 +297,20 @@ class FleetSim {
     node.carrying = node.content && node.content->revision != node.record.ready;
     if (!node.carrying) return;
     // What goes, goes at once; what comes is there at the end.
+    changed();
     node.record.carries = carried_of(lower(rates_of(node.record.carries), rates_of(*node.content)));
     node.carried_ms = now_ + 1000 + static_cast<std::int64_t>(rng_.below(kMostCarryMs - 1000));
+  }
+
+  // Carried by nodes that are there.
+  void changed() { carried_.reset(); }
+  const Rates& carried() {
+    if (!carried_) carried_ = carried_there(nodes_);
+    return *carried_;
+  }
+  double carried(const std::string& service) {
+    const auto found = carried().find(service);
+    return found == carried().end() ? 0 : found->second;
   }
 
   void tell(const std::string& text) {
@@ -391,6 +395,7 @@ class FleetSim {
     excuse_all();
     excuse(node);
     node.alive = false;
+    changed();
     node.agent.reset();
     node.carrying = false;
     node.back_ms = until;
@@ -401,6 +406,7 @@ class FleetSim {
     excuse_all();
     excuse(node);
     node.cut = true;
+    changed();
     node.way->cut(true);
     node.back_ms = until;
   }
@@ -448,6 +454,7 @@ class FleetSim {
       one.rate_rps *= share;
     }
     std::erase_if(node.record.carries, [](const Carried& one) { return one.rate_rps <= 0; });
+    changed();
     std::erase_if(node.record.runs, [&](const auto& there) { return there.index == gpu.index; });
   }
 
@@ -458,6 +465,11 @@ class FleetSim {
     wanted_.services = services_of_tests(rates_);
     CHECK(store_.commit({{}, {{keys_.wanted(), write(wanted_), 0}}})->done);
     for (auto& [service, had] : had_) had = std::min(had, rates_[service]);
+    asked_ = clients_.asked(rates_);
+  }
+  void ask_otherwise() {
+    clients_.ask_otherwise(rates_);
+    asked_ = clients_.asked(rates_);
   }
 
   void end_troubles() {
@@ -475,6 +487,7 @@ class FleetSim {
       tell(node.record.node + " is back");
       node.alive = true;
       node.cut = false;
+      changed();
       node.way->cut(outage_until_ms_ != 0);
     }
     if (node.agent && node.way->killed()) {
@@ -511,10 +524,12 @@ class FleetSim {
     if (node.carrying && now_ >= node.carried_ms) carried_out(node);
     if (now_ < node.next_turn_ms) return;
     node.next_turn_ms = now_ + static_cast<std::int64_t>(kTurnMs * (0.8 + 0.4 * rng_.uniform()));
-    arrive(node, nodes_, clients_.asked(rates_), now_);
-    NodeNow is{node.record, node.carrying || !node.record.trouble.empty(), node.arriving,
-               node.uncarried};
+    arrive(node, nodes_, carried(), asked_, now_);
+    const bool busy = node.carrying || !node.record.trouble.empty();
+    NodeNow is{std::move(node.record), busy, std::move(node.arriving), std::move(node.uncarried)};
     Turn turn = node.agent->turn(clock_of(node, now_, rng_), kStartMs + now_ + node.off_ms, is);
+    node.record = std::move(is.record);
+    node.uncarried = std::move(is.uncarried);
     ++report_.turns;
     for (const std::string& said : turn.said) {
       tell(node.record.node + ": " + said);
@@ -578,6 +593,7 @@ class FleetSim {
       if (!is.unusable.empty()) return;  // lost meanwhile: another part comes
     }
     node.record.carries = carried_of(rates_of(part));
+    changed();
     node.record.runs = part.plan.gpus;
     node.record.ready = part.revision;
     tell(fmt::format("{} has carried out revision {}", node.record.node, part.revision));
@@ -595,11 +611,9 @@ class FleetSim {
   }
 
   void check_services() {
-    const Rates there = carried_there(nodes_);
     for (const auto& [service, rate] : rates_) {
       double& had = had_[service];
-      const auto found = there.find(service);
-      const double is = found == there.end() ? 0 : found->second;
+      const double is = carried(service);
       std::int64_t& since = short_ms_[service];
       if (is >= had * (1 - 1e-6)) {
         since = 0;
@@ -631,7 +645,7 @@ class FleetSim {
     for (const KeyValue& one : range->all) view.hear(keys_, one.key, one.value, one.version);
     if (!view.leader) return fault("nobody leads");
     if (!view.damaged.empty()) fault(view.damaged.begin()->second);
-    Leader brain(ground_of_tests());
+    Leader brain(ground_);
     const auto decision = brain.decide(view, "oracle");
     if (!decision) return fault(to_string(decision.error()));
     if (!decision->parts.empty()) fault("something is to decide: " + decision->changes.front());
@@ -642,14 +656,13 @@ class FleetSim {
                           node.record.ready, part->second.revision));
     for (const SimNode& node : nodes_)
       if (std::string left = left_over(node, view); !left.empty()) fault(left);
-    const Rates asked = clients_.asked(rates_);
-    for (const std::string& text : faults_of_need(*decision, asked)) fault(text);
-    report_.asked += static_cast<long>(asked.size());
-    report_.asked_in_vain += static_cast<long>(asked.size() - carried_there(nodes_).size());
+    for (const std::string& text : faults_of_need(*decision, asked_)) fault(text);
+    report_.asked += static_cast<long>(asked_.size());
+    report_.asked_in_vain += static_cast<long>(asked_.size() - carried().size());
     for (const ServiceOutlook& one : decision->services)
       if ((one.why.empty() || one.margin_only) &&
-          there(nodes_, one.name) < one.need_rps * (1 - 1e-5))
-        fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, there(nodes_, one.name),
+          carried(one.name) < one.need_rps * (1 - 1e-5))
+        fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, carried(one.name),
                           one.need_rps));
     if (survives_) check_survives();
   }
@@ -658,15 +671,20 @@ class FleetSim {
     for (const SimNode& lost : nodes_)
       for (const Carried& one : lost.record.carries)
         if (!has_no_room(one.service, true) &&
-            there(nodes_, one.service) - one.rate_rps < rates_[one.service] * (1 - 1e-5))
+            carried(one.service) - one.rate_rps < rates_[one.service] * (1 - 1e-5))
           wrong(fmt::format("without {}, {} has {:.4g} of {:.4g} req/s", lost.record.node,
-                            one.service, there(nodes_, one.service) - one.rate_rps,
+                            one.service, carried(one.service) - one.rate_rps,
                             rates_[one.service]));
   }
 
   static constexpr double kRatePerSlice = 130;
 
   const FleetSimOptions options_;
+  const FleetGround ground_ = [] {  // of all agents, since they are in one thread
+    FleetGround ground = ground_of_tests();
+    ground.memory = std::make_shared<PlannerMemory>();
+    return ground;
+  }();
   Rng rng_;
   FleetSimReport report_;
   MemoryStore store_;
@@ -675,6 +693,8 @@ class FleetSim {
   Wanted wanted_;
   Rates rates_;  // in the file
   Clients clients_;
+  Rates asked_;                   // by clients
+  std::optional<Rates> carried_;  // none: it is to be counted again
   double slices_ = 0;
   int leaders_to_die_ = 0;  // one after another
   std::int64_t person_ms_ = 0;
