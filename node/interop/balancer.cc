@@ -83,6 +83,25 @@ std::vector<Door> doors_of(const BalancerOptions& options) {
   return doors;
 }
 
+// Where it listens, as it is written into the file: [HOST:]PORT, of which nginx takes a port alone.
+Result<void> check_doors(const BalancerOptions& options, bool port_alone) {
+  for (const auto& [flag, text] : {std::pair("--http", options.http), {"--grpc", options.grpc}}) {
+    if (text.empty()) continue;
+    const std::size_t colon = text.rfind(':');
+    const std::string port = colon == text.npos ? text : text.substr(colon + 1);
+    const bool host = std::ranges::all_of(text.substr(0, text.size() - port.size()), [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+             std::string_view(".-_:*[]").find(c) != std::string_view::npos;
+    });
+    const auto number = parse_number<int>(port);
+    const bool fine = number && *number >= 1 && *number <= 65'535;
+    if (!host || !fine || (colon == text.npos && !port_alone))
+      return bad_input(flag, fmt::format("'{}' is no {}, where the balancer is to listen", text,
+                                         port_alone ? "[HOST:]PORT" : "HOST:PORT"));
+  }
+  return {};
+}
+
 // ---- HAProxy
 
 // Gateways say that they are asked for what they do not have with 404, and that they cannot now
@@ -280,6 +299,7 @@ void tell_cluster(Form& f, const Cluster& cluster) {
 
 Result<std::string> haproxy_config(const BalancedServices& services,
                                    const BalancerOptions& options) {
+  if (auto fine = check_doors(options, false); !fine) return failed(fine.error());
   if (auto fine = check(services); !fine) return failed(fine.error());
   std::string text(kWritten);
   if (!options.stats_socket.empty())
@@ -295,6 +315,7 @@ Result<std::string> haproxy_config(const BalancedServices& services,
 }
 
 Result<std::string> nginx_config(const BalancedServices& services, const BalancerOptions& options) {
+  if (auto fine = check_doors(options, true); !fine) return failed(fine.error());
   if (auto fine = check(services); !fine) return failed(fine.error());
   std::string text(kWritten);
   for (const Door& door : doors_of(options)) {

@@ -2,6 +2,7 @@
 services are planned and carried out, a killed node's are elsewhere within 15 s, a drained node ends
 with none, decisions wait for a person where that is wanted. Skipped where etcd is not installed."""
 
+import base64
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import time
 import unittest
+import urllib.request
 
 import harness
 
@@ -189,6 +191,30 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.until(self.carried)
         self.until(lambda: "proposal" not in self.status())
 
+    def store(self, verb, key, value=""):
+        def coded(text):
+            return base64.b64encode(text.encode()).decode()
+
+        words = json.dumps({"key": coded(key), **({"value": coded(value)} if value else {})})
+        with urllib.request.urlopen(f"{self.endpoint}/v3/kv/{verb}", words.encode(),
+                                    timeout=ON_A_BUSY_MACHINE_S) as answer:
+            return [base64.b64decode(one["value"]).decode()
+                    for one in json.loads(answer.read()).get("kvs", [])]
+
+    def test_what_is_wanted_and_cannot_be_read_is_not_lost(self):
+        self.ready()
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(self.carried)
+        damaged = self.store("range", "/partita/default/wanted")[0][:-9]
+        self.store("put", "/partita/default/wanted", damaged)
+        for words in (("drain", "n1"), ("plan", "--profiles", "profiles.csv")):
+            done = self.fleet(*words)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn("/partita/default/wanted", done.stderr)
+        self.assertEqual(self.store("range", "/partita/default/wanted"), [damaged])
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(self.carried)
+
     def test_without_etcd_nodes_go_on(self):
         self.ready()
         self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
@@ -236,6 +262,18 @@ class WordsTest(harness.CliTest):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(said, done.stderr)
             self.assertIn("twice.yaml:", done.stderr)
+
+    def test_what_would_be_taken_for_nothing_is_refused(self):
+        self.write("services.yaml", SERVICES % 300)
+        self.write("power.yaml", "power:\n  tree:\n    - {name: A, rating_w: 9, kurve: []}\n")
+        for words, said in ((["fleet", "apply", "power.yaml"], "'kurve'"),
+                            (["agent", "--driver", "sim", "--services", "services.yaml"],
+                             "--services: a node of a fleet has none of its own")):
+            done = subprocess.run([harness.PROGRAM, *words, "--fleet", "http://127.0.0.1:1"],
+                                  cwd=self.folder, capture_output=True, text=True, check=False,
+                                  timeout=ON_A_BUSY_MACHINE_S)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
 
 
 if __name__ == "__main__":

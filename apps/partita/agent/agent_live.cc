@@ -77,7 +77,12 @@ Result<control::AgentFile> settled_file(Context& context, const LiveFlags& flags
   auto fleet = settled_fleet(file->fleet, flags.fleet);
   if (!fleet) return failed(fleet.error());
   file->fleet = *std::move(fleet);
-  if (!file->fleet.endpoints.empty()) {  // who is asked first is the fleet's to say
+  if (!file->fleet.endpoints.empty()) {
+    if (!file->services.empty())
+      return bad_input(flags.services.empty() ? "services" : "--services",
+                       "a node of a fleet has none of its own: `partita apply FILE --fleet` says "
+                       "what is wanted");
+    // Who is asked first is the fleet's to say.
     if (flags.mode.empty()) file->policy.mode = control::Mode::automatic;
     file->policy.forecast.floor_share = 1;  // a part is the least that it plans for
   }

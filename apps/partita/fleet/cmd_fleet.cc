@@ -92,6 +92,13 @@ Result<void> change_power(Reached& reached, const Change& change) {
   return environment_error("", "others change who may draw what all the time");
 }
 
+// Of what cannot be read nothing may be kept by mistake: only `apply` writes it anew.
+Result<void> wanted_is_read(const Reached& reached) {
+  const auto damaged = reached.view.damaged.find(reached.keys.wanted());
+  if (damaged == reached.view.damaged.end()) return {};
+  return bad_input("", damaged->second + "; `partita apply FILE --fleet` writes it anew");
+}
+
 // Changes what is wanted, whoever else does at the same time.
 template <class Change>
 Result<fleet::Wanted> change_wanted(Reached& reached, const Change& change) {
@@ -195,7 +202,9 @@ Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
   say(context, fmt::format("fleet {}: {}\n", reached->file.fleet.name,
                            wanted->approval == fleet::Approval::approve
                                ? "wanted; what it changes waits for `partita approve --fleet`"
-                               : "wanted; its leader plans it now"));
+                           : reached->view.leader
+                               ? "wanted; its leader plans it now"
+                               : "wanted; it is planned when a node leads, and none does now"));
   return Exit::done;
 }
 
@@ -204,7 +213,9 @@ Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
   auto reached = reach(context, flags);
   if (!reached) return failed(reached.error());
   fleet::Wanted wanted = reached->view.wanted.value_or(fleet::Wanted{});
-  if (!flags.file.empty()) {
+  if (flags.file.empty()) {
+    if (auto read = wanted_is_read(*reached); !read) return failed(read.error());
+  } else {
     auto wishes = wishes_of(context, flags.file);
     if (!wishes) return failed(wishes.error());
     if (wishes->services) {
@@ -243,6 +254,7 @@ Result<Exit> run_approve(Context& context, const FleetCommandFlags& flags) {
     return failed({ErrorCode::infeasible,
                    fmt::format("{} waits for a person, not {}", proposal->digest, flags.word), ""});
   const std::string digest = proposal->digest;
+  if (auto read = wanted_is_read(*reached); !read) return failed(read.error());
   const auto done = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
     now.approved = digest;
     return {};
@@ -273,6 +285,7 @@ Result<Exit> run_drain(Context& context, const FleetCommandFlags& flags) {
     return run_feed(context, flags, *reached);
   if (!reached->view.nodes.contains(flags.word) && !reached->view.parts.contains(flags.word))
     return bad_input("NODE", fmt::format("the fleet has no node '{}'", flags.word));
+  if (auto read = wanted_is_read(*reached); !read) return failed(read.error());
   const auto done = change_wanted(*reached, [&](fleet::Wanted& now) -> Result<void> {
     std::erase(now.drained, flags.word);
     if (!flags.back) now.drained.push_back(flags.word);

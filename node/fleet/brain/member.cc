@@ -37,9 +37,9 @@ MemberWord look_at_part(const FleetView& view, const std::string& node, long tak
   }
   for (const Carried& one : found->second.elsewhere)
     if (const double is = stays_elsewhere(view, one.service, node); is < one.rate_rps)
-      return {nullptr, fmt::format("other nodes must carry {:.4g} req/s of {} first, and go on with "
-                                   "{:.4g}",
-                                   one.rate_rps, one.service, is)};
+      return {nullptr,
+              fmt::format("other nodes must carry {:.4g} req/s of {} first, and go on with {:.4g}",
+                          one.rate_rps, one.service, is)};
   return {&found->second, {}};
 }
 

@@ -12,10 +12,12 @@ constexpr ListForm kSteps{.most = 64};
 void describe_power(Form& f, power::Endurance& one) {
   f.number("load", one.load, {.low = 1, .high = 1000}, "times its rating");
   f.number("seconds", one.seconds, {.high = 1e7}, "that the breaker bears it");
+  f.closed();
 }
 void describe_power(Form& f, power::Worth& one) {
   f.number("to_w", one.to_w, kWatts, "watts up to here");
   f.number("per_w", one.per_w, {.high = 1e9}, "are worth so much each");
+  f.closed();
 }
 void describe_power(Form& f, FleetPoint& point) {
   f.name("name", point.name, "of the feed, PDU or rack");
@@ -25,6 +27,7 @@ void describe_power(Form& f, FleetPoint& point) {
       .list(
           "curve", point.curve, [](Form& g, power::Endurance& one) { describe_power(g, one); },
           kSteps, "what its breaker bears; missing: never above the rating");
+  f.closed();
 }
 void describe_power(Form& f, FleetLoad& load) {
   f.name("node", load.node, "of the fleet");
@@ -36,6 +39,7 @@ void describe_power(Form& f, FleetLoad& load) {
       .list(
           "worth", load.worth, [](Form& g, power::Worth& one) { describe_power(g, one); }, kSteps,
           "of watts above the least, falling; missing: 1 each");
+  f.closed();
 }
 void describe_power_fields(Form& f, FleetPower& power) {
   f.optional().word("sharing", power.sharing, {"fair", "value"}, "how watts are divided");
@@ -116,7 +120,10 @@ Result<HeldBudget> parse_held_budget(const std::string& file, std::string_view t
 
 Result<FleetPower> read_power(const Document& document, const Node& object) {
   const Document part{document.file, object};
-  auto power = read_form<FleetPower>(part, describe_power_fields);
+  auto power = read_form<FleetPower>(part, [](Form& f, FleetPower& all) {
+    describe_power_fields(f, all);
+    f.closed();
+  });
   if (!power) return power;
   if (auto fine = tree_of(document.at(object), *power); !fine) return failed(fine.error());
   return power;
