@@ -96,8 +96,8 @@ Result<void> check_doors(const BalancerOptions& options, bool port_alone) {
     const auto number = parse_number<int>(port);
     const bool fine = number && *number >= 1 && *number <= 65'535;
     if (!host || !fine || (colon == text.npos && !port_alone))
-      return bad_input(flag, fmt::format("'{}' is no {}, where the balancer is to listen", text,
-                                         port_alone ? "[HOST:]PORT" : "HOST:PORT"));
+      return bad_input("", fmt::format("{} is '{}', no {} where a balancer could listen", flag,
+                                       text, port_alone ? "[HOST:]PORT" : "HOST:PORT"));
   }
   return {};
 }

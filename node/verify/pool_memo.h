@@ -1,7 +1,7 @@
 // PoolMemo: what the judge itself found of pools under Poisson arrivals and of pipelines, kept by
-// whoever has plans judged again and again. The key is all that a verdict depends on: load, SLO,
-// percentile and the members as the dispatcher is told them, in their order. Never shared with a planner, whose
-// answers the judge is there to doubt. Bounded: some MiB. One thread at a time.
+// who has plans judged again and again. The key is all that a verdict depends on: load, SLO,
+// percentile, the members as the dispatcher is told them, in order. Never shared with a planner,
+// whose answers the judge is there to doubt. Bounded: some MiB. One thread at a time.
 #pragma once
 
 #include <deque>

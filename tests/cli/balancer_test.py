@@ -202,8 +202,8 @@ class BalancerTest(CliTest):
         self.write("worse.json", json.dumps(bad))
         for words, said in (((), "PLAN"), (("bad.json",), "no HOST:PORT"),
                             (("worse.json",), "'a b'"),
-                            (("status.json", "--http", "a ; b:80"), "--http: 'a ; b:80' is no"),
-                            (("status.json", "--grpc", "*:99999"), "--grpc: '*:99999' is no"),
+                            (("status.json", "--http", "a ; b:80"), "--http is 'a ; b:80', no"),
+                            (("status.json", "--grpc", "*:99999"), "--grpc is '*:99999', no"),
                             (("status.json", "--label", "x"), "--to mig-parted"),
                             (("--fleet", "http://127.0.0.1:1", "--watch"), "-o FILE")):
             done = self.run_partita("export", "--to", "haproxy", *words)

@@ -204,8 +204,7 @@ class Leader::Work {
   void shrink();
   void shrink_at(At& at);
   void trim(At& at, Rates& next);
-  std::vector<Wait> waits_of(const At& at) const;
-  std::vector<Carried> elsewhere_of(const At& at) const;
+  void hold_back(Part& part, const At& at) const;
   Decision word() const;
   void tell(Decision& decision, const At& at, const Part& part) const;
   std::vector<ServiceOutlook> outlooks() const;
@@ -616,10 +615,10 @@ void Leader::Work::shrink() {
 
 // ---- what is said
 
-// Those that will carry, and do not yet, what this node carries no more.
-std::vector<Wait> Leader::Work::waits_of(const At& at) const {
-  std::vector<Wait> waits;
-  if (at.grows) return waits;
+// Until those that will carry, and do not yet, what this node carries no more have carried out
+// their parts, and others have what is needed of it.
+void Leader::Work::hold_back(Part& part, const At& at) const {
+  if (at.grows) return;
   for (const auto& [name, other] : nodes_) {
     if (&other == &at || !other.counts) continue;
     // It may have taken less meanwhile, of a part that this one came instead of.
@@ -632,25 +631,17 @@ std::vector<Wait> Leader::Work::waits_of(const At& at) const {
     });
     if (!due) continue;
     if (other.grows)
-      waits.push_back({name, revision_});
+      part.waits_for.push_back({name, revision_});
     else if (other.pending)
-      waits.push_back({name, other.part->revision});
+      part.waits_for.push_back({name, other.part->revision});
   }
-  return waits;
-}
-
-// What others must have of what this node carries no more.
-std::vector<Carried> Leader::Work::elsewhere_of(const At& at) const {
-  std::vector<Carried> all;
-  if (at.grows) return all;
   for (const auto& [service, rate] : at.held) {
     const auto of = services_.find(service);
     const double next = rate_in(at.next, service);
     if (of == services_.end() || !more(rate, next)) continue;
     const double due = of->second.need * kEnough - next;
-    if (due > 0) all.push_back({service, due});
+    if (due > 0) part.elsewhere.push_back({service, due});
   }
-  return all;
 }
 
 std::vector<ServiceOutlook> Leader::Work::outlooks() const {
@@ -702,9 +693,14 @@ Decision Leader::Work::word() const {
   for (const bool grows : {true, false})
     for (const auto& [name, at] : nodes_) {
       if (!at.changed || at.grows != grows) continue;
-      Part part{name,     revision_,    leader_,
-                at.cause, waits_of(at), elsewhere_of(at), read_.written.text(pieces_at(at.next)),
-                *at.plan};
+      Part part;
+      part.node = name;
+      part.revision = revision_;
+      part.by = leader_;
+      part.cause = at.cause;
+      hold_back(part, at);
+      part.services = read_.written.text(pieces_at(at.next));
+      part.plan = *at.plan;
       Rates gave_up = at.gave_up;
       if (at.part)
         for (const Carried& one : at.part->gave_up) gave_up.emplace(one.service, one.rate_rps);

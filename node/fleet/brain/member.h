@@ -1,6 +1,6 @@
-// Member: when a node takes its part. It takes a newer one than it has, and only when the nodes
-// that must carry more first say that they do, and others have enough; never an older one; without a store it has what it
-// took. What it took outlives it (the caller keeps `taken`). Pure.
+// Member: when a node takes its part: a newer one than it has, never an older one, and only when
+// the nodes that must carry more first say that they do and others carry enough; without a store
+// it has what it took. What it took outlives it (the caller keeps `taken`). Pure.
 #pragma once
 
 #include <optional>

@@ -69,6 +69,32 @@ Rates carried_there(const std::vector<SimNode>& nodes) {
   return all;
 }
 
+// By nodes that are there; counted again when something has changed.
+class CarriedThere {
+ public:
+  explicit CarriedThere(const std::vector<SimNode>& nodes) : nodes_(nodes) {}
+  void changed() { all_.reset(); }
+  const Rates& all() {
+    if (!all_) all_ = carried_there(nodes_);
+    return *all_;
+  }
+  double of(const std::string& service) {
+    const auto found = all().find(service);
+    return found == all().end() ? 0 : found->second;
+  }
+
+ private:
+  const std::vector<SimNode>& nodes_;
+  std::optional<Rates> all_;
+};
+
+// Of all agents of a simulation, since they are in one thread.
+FleetGround shared_ground() {
+  FleetGround ground = ground_of_tests();
+  ground.memory = std::make_shared<PlannerMemory>();
+  return ground;
+}
+
 // What arrives at the gateway of a node: its part of what clients ask for, by what it carries of
 // all; of a service that nobody carries, by how many gateways there are, and that is said for a
 // while after.
@@ -98,15 +124,18 @@ class Clients {
   void ask_otherwise(const Rates& file) {
     for (const auto& [service, rate] : file)
       times_[service] = kLeastAsked + (kMostAsked - kLeastAsked) * rng_.uniform();
+    hear(file);
   }
-  Rates asked(Rates file) const {
-    for (auto& [service, rate] : file) rate *= times_.at(service);
-    return file;
+  // The file has these rates from now on.
+  void hear(const Rates& file) {
+    asked_ = file;
+    for (auto& [service, rate] : asked_) rate *= times_.at(service);
   }
+  const Rates& asked() const { return asked_; }
 
  private:
   Rng rng_;
-  Rates times_;  // the rate in the file
+  Rates times_, asked_;  // times the rate in the file
 };
 
 // What clients ask for is what is planned for, whoever carries it, or nobody.
@@ -234,7 +263,7 @@ class FleetSim {
   FleetSimReport run() {
     for (; now_ < options_.hours * kHourMs && report_.wrong.size() < kMostWrong; now_ += kTickMs) {
       const bool calm = now_ % kHourMs >= kHourMs - kCalmMs;
-      if (now_ > 0 && now_ % kHourMs == 0) ask_otherwise();
+      if (now_ > 0 && now_ % kHourMs == 0) clients_.ask_otherwise(rates_);
       if (calm)
         heal();
       else if (now_ >= next_fault_ms_)
@@ -297,20 +326,9 @@ class FleetSim {
     node.carrying = node.content && node.content->revision != node.record.ready;
     if (!node.carrying) return;
     // What goes, goes at once; what comes is there at the end.
-    changed();
+    carried_.changed();
     node.record.carries = carried_of(lower(rates_of(node.record.carries), rates_of(*node.content)));
     node.carried_ms = now_ + 1000 + static_cast<std::int64_t>(rng_.below(kMostCarryMs - 1000));
-  }
-
-  // Carried by nodes that are there.
-  void changed() { carried_.reset(); }
-  const Rates& carried() {
-    if (!carried_) carried_ = carried_there(nodes_);
-    return *carried_;
-  }
-  double carried(const std::string& service) {
-    const auto found = carried().find(service);
-    return found == carried().end() ? 0 : found->second;
   }
 
   void tell(const std::string& text) {
@@ -395,7 +413,7 @@ class FleetSim {
     excuse_all();
     excuse(node);
     node.alive = false;
-    changed();
+    carried_.changed();
     node.agent.reset();
     node.carrying = false;
     node.back_ms = until;
@@ -406,7 +424,7 @@ class FleetSim {
     excuse_all();
     excuse(node);
     node.cut = true;
-    changed();
+    carried_.changed();
     node.way->cut(true);
     node.back_ms = until;
   }
@@ -454,7 +472,7 @@ class FleetSim {
       one.rate_rps *= share;
     }
     std::erase_if(node.record.carries, [](const Carried& one) { return one.rate_rps <= 0; });
-    changed();
+    carried_.changed();
     std::erase_if(node.record.runs, [&](const auto& there) { return there.index == gpu.index; });
   }
 
@@ -465,11 +483,7 @@ class FleetSim {
     wanted_.services = services_of_tests(rates_);
     CHECK(store_.commit({{}, {{keys_.wanted(), write(wanted_), 0}}})->done);
     for (auto& [service, had] : had_) had = std::min(had, rates_[service]);
-    asked_ = clients_.asked(rates_);
-  }
-  void ask_otherwise() {
-    clients_.ask_otherwise(rates_);
-    asked_ = clients_.asked(rates_);
+    clients_.hear(rates_);
   }
 
   void end_troubles() {
@@ -487,7 +501,7 @@ class FleetSim {
       tell(node.record.node + " is back");
       node.alive = true;
       node.cut = false;
-      changed();
+      carried_.changed();
       node.way->cut(outage_until_ms_ != 0);
     }
     if (node.agent && node.way->killed()) {
@@ -524,7 +538,7 @@ class FleetSim {
     if (node.carrying && now_ >= node.carried_ms) carried_out(node);
     if (now_ < node.next_turn_ms) return;
     node.next_turn_ms = now_ + static_cast<std::int64_t>(kTurnMs * (0.8 + 0.4 * rng_.uniform()));
-    arrive(node, nodes_, carried(), asked_, now_);
+    arrive(node, nodes_, carried_.all(), clients_.asked(), now_);
     const bool busy = node.carrying || !node.record.trouble.empty();
     NodeNow is{std::move(node.record), busy, std::move(node.arriving), std::move(node.uncarried)};
     Turn turn = node.agent->turn(clock_of(node, now_, rng_), kStartMs + now_ + node.off_ms, is);
@@ -593,7 +607,7 @@ class FleetSim {
       if (!is.unusable.empty()) return;  // lost meanwhile: another part comes
     }
     node.record.carries = carried_of(rates_of(part));
-    changed();
+    carried_.changed();
     node.record.runs = part.plan.gpus;
     node.record.ready = part.revision;
     tell(fmt::format("{} has carried out revision {}", node.record.node, part.revision));
@@ -613,7 +627,7 @@ class FleetSim {
   void check_services() {
     for (const auto& [service, rate] : rates_) {
       double& had = had_[service];
-      const double is = carried(service);
+      const double is = carried_.of(service);
       std::int64_t& since = short_ms_[service];
       if (is >= had * (1 - 1e-6)) {
         since = 0;
@@ -656,13 +670,13 @@ class FleetSim {
                           node.record.ready, part->second.revision));
     for (const SimNode& node : nodes_)
       if (std::string left = left_over(node, view); !left.empty()) fault(left);
-    for (const std::string& text : faults_of_need(*decision, asked_)) fault(text);
-    report_.asked += static_cast<long>(asked_.size());
-    report_.asked_in_vain += static_cast<long>(asked_.size() - carried().size());
+    for (const std::string& text : faults_of_need(*decision, clients_.asked())) fault(text);
+    report_.asked += static_cast<long>(clients_.asked().size());
+    report_.asked_in_vain += static_cast<long>(clients_.asked().size() - carried_.all().size());
     for (const ServiceOutlook& one : decision->services)
       if ((one.why.empty() || one.margin_only) &&
-          carried(one.name) < one.need_rps * (1 - 1e-5))
-        fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, carried(one.name),
+          carried_.of(one.name) < one.need_rps * (1 - 1e-5))
+        fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, carried_.of(one.name),
                           one.need_rps));
     if (survives_) check_survives();
   }
@@ -671,20 +685,16 @@ class FleetSim {
     for (const SimNode& lost : nodes_)
       for (const Carried& one : lost.record.carries)
         if (!has_no_room(one.service, true) &&
-            carried(one.service) - one.rate_rps < rates_[one.service] * (1 - 1e-5))
+            carried_.of(one.service) - one.rate_rps < rates_[one.service] * (1 - 1e-5))
           wrong(fmt::format("without {}, {} has {:.4g} of {:.4g} req/s", lost.record.node,
-                            one.service, carried(one.service) - one.rate_rps,
+                            one.service, carried_.of(one.service) - one.rate_rps,
                             rates_[one.service]));
   }
 
   static constexpr double kRatePerSlice = 130;
 
   const FleetSimOptions options_;
-  const FleetGround ground_ = [] {  // of all agents, since they are in one thread
-    FleetGround ground = ground_of_tests();
-    ground.memory = std::make_shared<PlannerMemory>();
-    return ground;
-  }();
+  const FleetGround ground_ = shared_ground();
   Rng rng_;
   FleetSimReport report_;
   MemoryStore store_;
@@ -693,8 +703,7 @@ class FleetSim {
   Wanted wanted_;
   Rates rates_;  // in the file
   Clients clients_;
-  Rates asked_;                   // by clients
-  std::optional<Rates> carried_;  // none: it is to be counted again
+  CarriedThere carried_{nodes_};
   double slices_ = 0;
   int leaders_to_die_ = 0;  // one after another
   std::int64_t person_ms_ = 0;
