@@ -355,9 +355,10 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
   if (!plan) return;
   for (const auto& [service, rate] : at.held) {
     const auto of = services_.find(service);
-    if (of == services_.end() || !at.counts) continue;
+    if (of == services_.end()) continue;
     const double less = rate - rate_in(rates, service);
-    of->second.lost = of->second.lost || more(rate, rate_in(rates, service));
+    of->second.lost = of->second.lost || more(rate, rate_in(rates, service));  // drained, too
+    if (!at.counts) continue;
     if (less > 0) at.gave_up[service] = less;
     count(of->second, at, rate_in(rates, service));
   }
