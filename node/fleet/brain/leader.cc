@@ -358,9 +358,8 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
     if (of == services_.end()) continue;
     const double less = rate - rate_in(rates, service);
     of->second.lost = of->second.lost || more(rate, rate_in(rates, service));  // drained, too
-    if (!at.counts) continue;
     if (less > 0) at.gave_up[service] = less;
-    count(of->second, at, rate_in(rates, service));
+    if (at.counts) count(of->second, at, rate_in(rates, service));
   }
   at.next = std::move(rates);
   at.used = planner_.slices(*plan);

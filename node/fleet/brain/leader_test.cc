@@ -312,6 +312,20 @@ TEST(Leader, WhoWaitsForALostNodeKeepsWhatItHas) {
   EXPECT_TRUE(fleet.view.nodes.at(node).carries.empty());
 }
 
+// In mode approve a person is asked before a drained node becomes empty, not when its GPUs are lost.
+TEST(Leader, WhatADrainedNodeLosesWaitsForNobody) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}});
+  fleet.settle();
+  const std::string node = fleet.nodes_of("a")[0];
+  fleet.view.wanted->approval = Approval::approve;
+  fleet.view.wanted->drained = {node};
+  EXPECT_TRUE(fleet.decide().parts.empty());
+  for (NodeGpu& gpu : fleet.view.nodes.at(node).gpus) gpu.unusable = "it is lost";
+  fleet.settle();
+  EXPECT_GE(fleet.carried("a"), 299.9);
+}
+
 TEST(Leader, SurvivesAnyNode) {
   TestFleet fleet(4);
   fleet.view.wanted->survive = Survive::node;
