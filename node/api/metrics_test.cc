@@ -63,6 +63,17 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
   }
 }
 
+// Without a gateway nobody knows what services are asked for: 0 would be a figure.
+TEST(MetricsTest, WhatNobodyCountsIsLeftOut) {
+  control::Snapshot state = test::fake_snapshot(1);
+  state.services[0].rate_rps.reset();
+  const std::string asked = "partita_service_asked_rps{";
+  for (const std::int64_t as_of : {1'700'000'000'000, std::int64_t{0}}) {
+    state.services[0].is.as_of_ms = as_of;
+    EXPECT_EQ(agent_metrics(state, {}).find(asked) != std::string::npos, as_of > 0);
+  }
+}
+
 TEST(MetricsTest, OfALargeNodeWhatOtherLinesSayIsLeftOut) {
   constexpr std::size_t kServed = 448, kServices = 1000;
   control::Snapshot state = test::fake_snapshot(kServices);

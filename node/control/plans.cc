@@ -13,6 +13,7 @@ namespace {
 
 // The key of the notice that this change waits for a person.
 std::string waits_key(long change) { return "waits:" + std::to_string(change); }
+constexpr const char* kReduced = "reduced";  // the notice that a plan serves a part only
 
 }  // namespace
 
@@ -103,7 +104,8 @@ bool Plans::settle_on(Decision decision, const PlanGround& ground) {
   target.change = ++kept_.changes;
   target.cause = decision.cause;
   ChangeNow shown = shown_of(world_, target, ground, memo_);
-  std::string detail = to_string(decision.planned.changes);
+  std::string detail = ground.node.known ? actuate::instances_text(shown.change)
+                                         : to_string(decision.planned.changes);
   if (!target.reduced.empty()) detail += "; " + target.reduced;
   report_.record(history::EventKind::proposed,
                  {.change = target.change,
@@ -112,8 +114,7 @@ bool Plans::settle_on(Decision decision, const PlanGround& ground) {
                   .documents = {{"plan", forms::plan_json(target.plan)},
                                 {"change", actuate::change_json(shown.change)}}});
   if (!target.reduced.empty())
-    report_.tell(NoticeKind::slo_risk, "reduced:" + target.reduced, "", target.reduced,
-                 target.change);
+    report_.tell_anew(NoticeKind::slo_risk, kReduced, "", target.reduced, target.change);
   proposed_ = std::move(shown);
   if (ground.mode == Mode::automatic) {
     adopt(std::move(target), "agent", "the mode is automatic", ground.now_ms);
@@ -133,8 +134,16 @@ void Plans::rerate(Target target) {
   target.cause = kept_.target->cause;
   rerated_ = kept_.target->done || rerated_;
   kept_.target = std::move(target);
+  end_reduced();
   judged_.reset();
   judge_says_.clear();
+}
+
+// Neither what is in force nor what waits leaves anything out.
+void Plans::end_reduced() {
+  for (const std::optional<Target>* one : {&kept_.target, &kept_.proposal})
+    if (*one && !(*one)->reduced.empty()) return;
+  report_.over(kReduced);
 }
 
 void Plans::adopt(Target target, const std::string& user, const std::string& sentence,
@@ -150,6 +159,7 @@ void Plans::adopt(Target target, const std::string& user, const std::string& sen
   if (kept_.target) kept_.before = kept_.target;
   kept_.target = std::move(target);
   kept_.proposal.reset();
+  end_reduced();
   judged_.reset();
   judge_says_.clear();
   stuck_.clear();
@@ -164,11 +174,13 @@ void Plans::drop(const std::string& why) {
                                                 .detail = "superseded"});
   kept_.proposal.reset();
   proposed_.reset();
+  end_reduced();
 }
 
 void Plans::forget() {
   drop("no services are wanted");
   if (kept_.target) kept_.before = std::exchange(kept_.target, {});
+  end_reduced();
   judged_.reset();
   judge_says_.clear();
   stuck_.clear();

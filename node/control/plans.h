@@ -69,6 +69,7 @@ class Plans {
   void adopt(Target target, const std::string& user, const std::string& sentence,
              std::int64_t now_ms);
   void rerate(Target target);
+  void end_reduced();
   Reply not_waiting(long change) const;
   void be_quiet(std::int64_t now_ms);
 

@@ -42,6 +42,22 @@ TEST_F(ReplannerTest, PlansWhatMustBeForWhatIsNeeded) {
   EXPECT_GE(planned(*made, "b"), 300);
 }
 
+TEST_F(ReplannerTest, WhatCannotBePlannedIsSaidUntilItNeedNotBe) {
+  desired.services[0].slo = Millis{1};
+  for (const char* key : {"first", "second"}) {
+    desired.key = key;
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_FALSE(replanner.must(ground(), "no plan is in force", false));
+      now += kMinuteMs * 10;
+    }
+    EXPECT_EQ(report.take_news().size(), 1u);
+    ASSERT_EQ(report.notices().size(), 1u);
+    EXPECT_TRUE(report.notices()[0].starts_with("these services cannot be planned: "));
+  }
+  replanner.need_not();
+  EXPECT_TRUE(report.notices().empty());
+}
+
 device::Instance lent(const std::string& profile, int start) {
   device::Instance one;
   one.profile = profile, one.start = start;
