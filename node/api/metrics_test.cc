@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 
+#include "api/operations.h"
 #include "api/testing/fake_agent.h"
 #include "api/testing/prometheus_check.h"
 #include "base/document.h"
@@ -61,6 +62,17 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
     ASSERT_TRUE(read.values.contains(name)) << name;
     EXPECT_EQ(read.values.at(name), value) << name;
   }
+}
+
+// The series that can be asked for are those that are measured.
+TEST(MetricsTest, EveryMeasurementIsOneOfTheSeries) {
+  const std::string source = source_text("node/control/show.cc");
+  const std::regex measured("add\\(\"([a-z0-9_]+)\"");
+  std::set<std::string> names;
+  for (std::sregex_iterator one(source.begin(), source.end(), measured), end; one != end; ++one)
+    names.insert((*one)[1]);
+  const auto& words = operation("series").query_field("metric")->words;
+  EXPECT_EQ(names, std::set<std::string>(words.begin(), words.end()));
 }
 
 // Without a gateway nobody knows what services are asked for: 0 would be a figure.
