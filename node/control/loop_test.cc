@@ -69,7 +69,7 @@ TEST(Loop, WhatAPlanLeavesOutIsSaidUntilItServesAll) {
   std::int64_t now = kMonday;
   const auto told = [&] {
     return std::ranges::count_if(loop.snapshot().notices, [](const std::string& one) {
-      return one.find("only a part is served") != one.npos;
+      return one.starts_with("not enough GPUs: ");
     });
   };
   for (int again = 0; again < 2; ++again) {
