@@ -42,8 +42,16 @@ TEST_F(ReplannerTest, PlansWhatMustBeForWhatIsNeeded) {
   EXPECT_GE(planned(*made, "b"), 300);
 }
 
+device::Instance lent(const std::string& profile, int start) {
+  device::Instance one;
+  one.profile = profile, one.start = start;
+  one.holders = {{.pid = 0, .name = "lease me"}};
+  return one;
+}
+
 TEST_F(ReplannerTest, WhatCannotBePlannedIsSaidUntilItNeedNotBe) {
-  desired.services[0].slo = Millis{1};
+  node = empty_node(world, 1);
+  node.state.gpus[0].instances = {lent("7g.80gb", 0)};
   for (const char* key : {"first", "second"}) {
     desired.key = key;
     for (int again = 0; again < 2; ++again) {
@@ -56,13 +64,6 @@ TEST_F(ReplannerTest, WhatCannotBePlannedIsSaidUntilItNeedNotBe) {
   }
   replanner.need_not();
   EXPECT_TRUE(report.notices().empty());
-}
-
-device::Instance lent(const std::string& profile, int start) {
-  device::Instance one;
-  one.profile = profile, one.start = start;
-  one.holders = {{.pid = 0, .name = "lease me"}};
-  return one;
 }
 
 // Whole GPUs, and one slice where the plan would have something: the others take it.

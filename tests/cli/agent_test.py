@@ -353,7 +353,7 @@ server: {{socket: {self.path("api.sock")}}}
         self.stop(first)
 
     def test_a_look_that_cannot_plan_says_so(self):
-        self.write("services.yaml", SERVICES.replace("slo_ms: 200", "slo_ms: 0.01") % 300)
+        self.write("services.yaml", re.sub(r"slo_ms: \d+", "slo_ms: 0.01", SERVICES) % 300)
         done = subprocess.run(self.agent("--once"), cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("these services cannot be planned: ", done.stdout)
