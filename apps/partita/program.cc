@@ -60,13 +60,26 @@ const CLI::App& chosen(const CLI::App& app) {
   return below.empty() ? app : chosen(*below.front());
 }
 
+// What says which form of a verb it is, where that is a document rather than a flag.
+std::string taken_for(const CLI::App& app) {
+  const VerbForm* form = form_called(path_below(app));
+  if (form == nullptr) return {};
+  std::string_view flag, document;
+  for (const Trigger& one : form->when) {
+    if (one.is == Trigger::Is::flag && flag.empty()) flag = one.text;
+    if (one.is == Trigger::Is::kind) document = one.text;
+  }
+  if (flag.empty() || document.empty()) return {};
+  return fmt::format("; for a {} `partita {}` takes {}", document, form->verb, flag);
+}
+
 // "unknown command 'plna'; did you mean 'plan'?", and the same for flags.
 std::string unknown_word(const CLI::App& app, const std::string& word) {
   std::vector<std::string> flags;
   for (const FlagDoc& flag : describe(app).flags)
     flags.insert(flags.end(), flag.names.begin(), flag.names.end());
   if (word.starts_with('-'))
-    return fmt::format("{}: unknown flag{}", word, did_you_mean(word, flags));
+    return fmt::format("{}: unknown flag{}{}", word, did_you_mean(word, flags), taken_for(app));
   const std::vector<std::string> names = names_below(app);
   if (names.empty()) return fmt::format("'{}': unexpected argument", word);
   const bool flag = std::ranges::find(flags, "--" + word) != flags.end();  // "version"

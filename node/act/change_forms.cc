@@ -85,6 +85,13 @@ std::string segment_text(const Segment& segment) {
   return fmt::format("  {} b{}x{}", segment.service, segment.batch, segment.processes);
 }
 
+// Whose an instance is that runs nothing of ours.
+std::string owner_text(const Present& one) {
+  for (const device::Holder& holder : one.holders)
+    if (holder.is_lease()) return fmt::format("  (lent: {})", holder.name);
+  return one.ours || !one.segment.service.empty() ? "" : "  (not made by Partita)";
+}
+
 }  // namespace
 
 void describe_place(Form& f, Place& place) {
@@ -154,12 +161,16 @@ std::string step_text(const Step& step) {
   return {};
 }
 
+std::string instances_text(const Change& change) {
+  return fmt::format("{} instances kept, {} created, {} destroyed", change.keep.size(),
+                     change.create.size(), change.destroy.size());
+}
+
 std::string change_summary(const Change& change) {
   std::string text = fmt::format("instances: {}\n", to_string(change.changes));
-  for (const Present& one : change.destroy) {
+  for (const Present& one : change.destroy)
     text += fmt::format("  - {}{}{}\n", to_string(one.place), segment_text(one.segment),
-                        one.ours || !one.segment.service.empty() ? "" : "  (not made by Partita)");
-  }
+                        owner_text(one));
   for (const Creation& one : change.create) {
     const std::string place =
         one.devices.empty() ? to_string(one.place) : fmt::format("gpu {} whole", one.place.gpu);

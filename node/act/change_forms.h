@@ -17,6 +17,8 @@ void describe_step_kind(Form& f, Step::Kind& kind);
 void describe_affected(Form& f, Affected& one);
 void describe_counts(Form& f, plan::Changes& counts);
 
+// "4 instances kept, 2 created, 1 destroyed".
+std::string instances_text(const Change& change);
 // What is kept, destroyed, created and moved.
 std::string change_summary(const Change& change);
 

@@ -89,7 +89,8 @@ void agent(Exposition& out, const control::Snapshot& is) {
     out.value(static_cast<double>(one.accepted), {{"asked", one.asked}, {"outcome", "accepted"}});
     out.value(static_cast<double>(one.refused), {{"asked", one.asked}, {"outcome", "refused"}});
   }
-  out.metric("partita_agent_batch_tasks", "gauge", "Tasks of the batch.");
+  out.metric("partita_agent_batch_tasks", "gauge",
+             "Tasks of batches; failed: those that were skipped, too.");
   out.value(is.batch.waiting, {{"state", "waiting"}});
   out.value(is.batch.running, {{"state", "running"}});
   out.value(is.batch.done, {{"state", "done"}});
@@ -150,6 +151,7 @@ void services(Exposition& out, const control::Snapshot& is) {
   const auto of_asked = [&](const char* name, const char* help,
                             double control::ServiceVerdict::*what) {
     per_service(out, is, name, help, [&](const ServiceNow& service) {
+      if (!service.rate_rps && service.is.as_of_ms == 0) return Maybe();  // nobody counts them
       const bool measured = service.rate_rps || service.is.asked_rps > 0;
       return measured || !control::is_large(is) ? Maybe(service.is.*what) : std::nullopt;
     });

@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 
+#include "api/operations.h"
 #include "api/testing/fake_agent.h"
 #include "api/testing/prometheus_check.h"
 #include "base/document.h"
@@ -60,6 +61,28 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
   for (const auto& [name, value] : wanted) {
     ASSERT_TRUE(read.values.contains(name)) << name;
     EXPECT_EQ(read.values.at(name), value) << name;
+  }
+}
+
+// The series that can be asked for are those that are measured.
+TEST(MetricsTest, EveryMeasurementIsOneOfTheSeries) {
+  const std::string source = source_text("node/control/show.cc");
+  const std::regex measured("add\\(\"([a-z0-9_]+)\"");
+  std::set<std::string> names;
+  for (std::sregex_iterator one(source.begin(), source.end(), measured), end; one != end; ++one)
+    names.insert((*one)[1]);
+  const auto& words = operation("series").query_field("metric")->words;
+  EXPECT_EQ(names, std::set<std::string>(words.begin(), words.end()));
+}
+
+// Without a gateway nobody knows what services are asked for: 0 would be a figure.
+TEST(MetricsTest, WhatNobodyCountsIsLeftOut) {
+  control::Snapshot state = test::fake_snapshot(1);
+  state.services[0].rate_rps.reset();
+  const std::string asked = "partita_service_asked_rps{";
+  for (const std::int64_t as_of : {1'700'000'000'000, std::int64_t{0}}) {
+    state.services[0].is.as_of_ms = as_of;
+    EXPECT_EQ(agent_metrics(state, {}).find(asked) != std::string::npos, as_of > 0);
   }
 }
 

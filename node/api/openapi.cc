@@ -41,7 +41,7 @@ void content(Form& f, std::string_view name) {
 struct Input {
   std::string_view name, in, about;
   bool required = true;
-  std::optional<long> least = {};  // of a whole number
+  std::optional<long> least = {}, most = {};  // of a whole number
   std::vector<std::string_view> words = {};
 };
 
@@ -50,7 +50,7 @@ std::vector<Input> inputs_of(const Operation& call) {
   for (const Field& one : call.inputs)
     all.push_back({one.name, one.of_path ? "path" : "query", one.about, one.required,
                    one.kind == Field::Kind::whole ? std::optional(one.least) : std::nullopt,
-                   one.words});
+                   one.most < Field{}.most ? std::optional(one.most) : std::nullopt, one.words});
   return all;
 }
 
@@ -63,6 +63,7 @@ void parameter(Form& f, const Input& one) {
     if (!one.words.empty()) return schema.told("enum", one.words);
     schema.told("type", one.least ? "integer" : "string");
     schema.told(one.least ? "minimum" : "minLength", one.least.value_or(1));
+    if (one.most) schema.told("maximum", *one.most);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/parse_number.h"
 #include "base/door/http_head.h"
+#include "history/store/store.h"
 
 namespace partita::api {
 
@@ -50,7 +51,8 @@ Ask mode_wanted(Given given) {
 
 const std::vector<Field>& history_query() {
   static const std::vector<Field> query = {
-      {.name = "most", .about = "events at most, 1 to 1000", .kind = Kind::whole},
+      {.name = "most", .about = "events at most, 1 to 1000", .kind = Kind::whole, .least = 1,
+       .most = history::kMaxRows},
       {.name = "before", .about = "events older than this number", .kind = Kind::whole},
       {.name = "after", .about = "events newer than this number", .kind = Kind::whole},
       {.name = "change", .about = "events of this change", .kind = Kind::whole},
@@ -72,11 +74,19 @@ const std::vector<Field>& history_query() {
 
 const std::vector<Field>& series_query() {
   static const std::vector<Field> query = {
-      {.name = "metric", .about = "rate_rps, planned_rps, p99_ms, watts ...", .required = true},
+      {.name = "metric",
+       .about = "what is measured of services, keys, GPUs and the node (docs/history.md)",
+       .kind = Kind::words,
+       .words = {"rate_rps", "planned_rps", "p99_ms", "attainment", "tokens_per_s", "ttft_p99_ms",
+                 "tpot_p99_ms", "key_tokens_per_s", "key_rps", "key_refused_rps", "key_bytes_per_s",
+                 "watts", "host_watts", "energy_cost", "co2_g", "cpu_watts", "dram_watts",
+                 "node_watts", "gpus", "instances"},
+       .required = true},
       {.name = "subject", .about = "a service or GPU; missing: the node"},
       {.name = "from_ms", .about = "since 1970; missing: a day before to_ms", .kind = Kind::whole},
       {.name = "to_ms", .about = "since 1970; missing: now", .kind = Kind::whole},
-      {.name = "most", .about = "points at most, 1 to 1000", .kind = Kind::whole}};
+      {.name = "most", .about = "points at most, 1 to 1000", .kind = Kind::whole, .least = 1,
+       .most = history::kMaxRows}};
   return query;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,6 +31,7 @@ struct Field {
   bool required = false;
   bool of_path = false;
   long least = 0;  // of Kind::whole
+  long most = std::numeric_limits<long>::max();
 };
 
 // What came in for a request: the part of the path, and the body.

@@ -312,13 +312,15 @@ TEST_F(ServerTest, PathsMethodsAndParametersThatAreNoneAreNamed) {
   EXPECT_EQ(wrong.header("Allow"), "GET");
   EXPECT_EQ(call("GET", "/v1/services").body, "services: []\n");
   EXPECT_EQ(json::parse(call("GET", "/v1/history?mist=1").body)["where"], "mist");
-  for (const char* query : {"most=-1", "most=x", "most=1&most=2", "kind=no", "most=", "most=%zz"})
+  for (const char* query : {"most=-1", "most=x", "most=1&most=2", "kind=no", "most=", "most=%zz",
+                            "most=0", "most=1001"})
     EXPECT_EQ(call("GET", "/v1/history?" + std::string(query)).status, 400) << query;
   EXPECT_EQ(json::parse(call("GET", "/v1/history?most=1&kind=applied").body)["events"].size(), 1u);
   EXPECT_EQ(call("GET", "/v1/history/77").status, 404);
   EXPECT_EQ(json::parse(call("GET", "/v1/history/2").body)["events"][0]["id"], 2);
   EXPECT_EQ(call("GET", "/v1/series").status, 400);
   EXPECT_EQ(call("GET", "/v1/series?metric=watts&from_ms=2&to_ms=1").status, 400);
+  EXPECT_EQ(call("GET", "/v1/series?metric=foo").status, 400);
   EXPECT_EQ(call("DELETE", "/v1/state").status, 405);
   EXPECT_EQ(call("GET", "/v1/gpus/a%2Fb/take-out").status, 405);
 }

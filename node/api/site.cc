@@ -57,8 +57,13 @@ std::string query_value(std::string_view text) {
 
 std::string fault_of(const Field& parameter, const std::string& value) {
   if (value.empty()) return "a value is wanted";
-  if (parameter.kind == Field::Kind::whole && !whole(value))
-    return "a whole number from 0 is wanted";
+  if (parameter.kind == Field::Kind::whole) {
+    const auto number = whole(value);
+    if (!number || *number < parameter.least || *number > parameter.most)
+      return "a whole number from " + std::to_string(parameter.least) +
+             (parameter.most < Field{}.most ? " to " + std::to_string(parameter.most) : "") +
+             " is wanted";
+  }
   if (parameter.kind == Field::Kind::words &&
       std::ranges::find(parameter.words, value) == parameter.words.end())
     return "'" + value + "' is none of the words it takes";
@@ -398,8 +403,7 @@ serve::Reply ApiSite::events(const Asking& asking) {
   query.to_ms = whole_of(asking.query, "to_ms");
   query.documents = text_of(asking.query, "documents") != "false";
   if (const auto kind = history::parse_kind(text_of(asking.query, "kind"))) query.kinds = {*kind};
-  const long most = whole_of(asking.query, "most").value_or(query.most);
-  query.most = static_cast<int>(std::clamp<long>(most, 1, history::kMaxRows));
+  query.most = static_cast<int>(whole_of(asking.query, "most").value_or(query.most));
   const bool single = asking.call->name == "history_event";
   const long id = whole(asking.part).value_or(0);
   if (single) {
@@ -419,8 +423,7 @@ serve::Reply ApiSite::series(const Asking& asking) {
   query.to_ms = whole_of(asking.query, "to_ms").value_or(unix_ms());
   query.from_ms =
       whole_of(asking.query, "from_ms").value_or(std::max<long>(0, query.to_ms - kDayMs));
-  const long most = whole_of(asking.query, "most").value_or(query.most);
-  query.most = static_cast<int>(std::clamp<long>(most, 1, history::kMaxRows));
+  query.most = static_cast<int>(whole_of(asking.query, "most").value_or(query.most));
   if (query.from_ms > query.to_ms) return refusal(400, "from_ms is after to_ms");
   const auto buckets = backend_.series(query);
   if (buckets) return json(history::series_json({query.metric, query.subject, *buckets}), asking);

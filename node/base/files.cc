@@ -30,14 +30,20 @@ Error system_error(const std::string& path, const char* call) {
   return {ErrorCode::environment, fmt::format("{}: {}", call, std::strerror(errno)), path};
 }
 
-bool write_all(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t n = ::write(fd, content.data(), content.size());
+// How many bytes of it, until a write fails.
+std::size_t write_most(int fd, std::string_view content) {
+  std::size_t written = 0;
+  while (written < content.size()) {
+    const ssize_t n = ::write(fd, content.data() + written, content.size() - written);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(n));
+    if (n < 0) break;
+    written += static_cast<std::size_t>(n);
   }
-  return true;
+  return written;
+}
+
+bool write_all(int fd, std::string_view content) {
+  return write_most(fd, content) == content.size();
 }
 
 std::string parent_of(const std::string& path) {
@@ -127,6 +133,14 @@ Result<void> replace_file(const std::string& path, std::string_view content, mod
 
 // ---- adding to a file ----
 
+// Cuts off what was written last, unless somebody else has written behind it.
+void cut_off(int fd, std::size_t bytes) {
+  struct stat info {};
+  const off_t end = ::lseek(fd, 0, SEEK_CUR);
+  if (bytes > 0 && ::fstat(fd, &info) == 0 && info.st_size == end)
+    static_cast<void>(::ftruncate(fd, end - static_cast<off_t>(bytes)) == 0);
+}
+
 // A file that comes into being is always synced, since nobody could tell later that its directory
 // is not.
 Result<void> append_to(const std::string& path, std::string_view text, bool sync) {
@@ -134,7 +148,12 @@ Result<void> append_to(const std::string& path, std::string_view text, bool sync
   const bool fresh = ::stat(path.c_str(), &info) != 0;
   Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kOwnMode));
   if (file.get() < 0) return failed(system_error(path, "cannot open"));
-  if (!write_all(file.get(), text) || ((sync || fresh) && ::fdatasync(file.get()) != 0))
+  if (const std::size_t written = write_most(file.get(), text); written < text.size()) {
+    Error error = system_error(path, "cannot append");
+    cut_off(file.get(), written);
+    return failed(std::move(error));
+  }
+  if ((sync || fresh) && ::fdatasync(file.get()) != 0)
     return failed(system_error(path, "cannot append"));
   return fresh ? sync_directory_of(path) : Result<void>{};
 }

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -339,6 +340,24 @@ TEST_F(FilesTest, ADiskThatRefusesLeavesTheOld) {
 }
 
 // A disk may take less than it is given, and a signal may come at any time.
+// Of a text for which there is no room nothing is left.
+TEST_F(FilesTest, WhatIsAppendedIsThereAsAWholeOrNotAtAll) {
+  ASSERT_TRUE(files_.append(path("log"), "one\n"));
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 10;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Result<void> no = files_.append(path("log"), "a second line\n");
+  const Result<void> yes = files_.append_unsynced(path("log"), "three\n");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_FALSE(no);
+  EXPECT_TRUE(yes);
+  EXPECT_EQ(files_.read(path("log")).value_or(""), "one\nthree\n");
+}
+
 TEST_F(FilesTest, ShortAndInterruptedCallsAreGoneOnWith) {
   const std::string text = "what is written in pieces is read in pieces";
   const Watched watched({.most = 7, .interrupts = 3});

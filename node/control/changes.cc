@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "act/change_forms.h"
+
 namespace partita::control {
 namespace {
 
@@ -46,6 +48,7 @@ Progress Changes::as_wanted(const Target& target) {
     report_.tell(NoticeKind::drift, "drift", "", "the node was not as planned and is so again",
                  repair_number_);
   report_.untell("drift");
+  report_.over("observe");
   verify_ = false;
   told_drift_ = false;
   pause_s_ = 0;
@@ -98,7 +101,7 @@ Progress Changes::bring_about(const ChangeGround& ground) {
     report_.tell(NoticeKind::failed_change, "plan_change", "", report_.doing, target.change);
     return {.busy = true};
   }
-  report_.untell("plan_change");
+  report_.over("plan_change");
   if (change->empty() && !verify_ && !observes && ground.now_ms >= retry_ms_ &&
       names_what_is_gone(node))  // apply strikes them out
     return {.busy = true,
@@ -245,7 +248,7 @@ Progress Changes::hear(const std::vector<ApplyEnd>& ends, const ChangeGround& gr
 
 void Changes::end_well(std::int64_t now_ms) {
   verify_ = !under_->emptying;
-  report_.untell("apply");
+  report_.over("apply");
   if (under_->writes()) return;
   last_ = under_->shown;
   last_->state = ChangeState::succeeded;
@@ -254,7 +257,7 @@ void Changes::end_well(std::int64_t now_ms) {
   report_.record(history::EventKind::applied, {.change = under_->number,
                                                .cause = under_->cause,
                                                .outcome = history::Outcome::succeeded,
-                                               .detail = to_string(last_->change.changes)});
+                                               .detail = actuate::instances_text(last_->change)});
   ++made_;
 }
 

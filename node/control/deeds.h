@@ -72,6 +72,8 @@ struct Deeds {
   std::vector<PowerDeed> power;  // in this order
   bool power_back = false;       // puts back what boards had before the first of them
   std::vector<LoopNotice> notify;
+  bool unplanned = false;                  // services want another plan, and there is none
+  std::optional<Error> refused_file = {};  // why the services file is not taken
   std::int64_t next_look_ms = 0;  // look again then at the latest, and when something happens
 };
 

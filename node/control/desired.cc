@@ -11,11 +11,14 @@
 namespace partita::control {
 namespace {
 
+constexpr const char* kFileNotice = "services_file";
+
 // What an agent cannot do with a services file that can be planned for.
-Result<void> check_servable(const World& world, const std::vector<plan::Service>& services) {
+Result<void> check_servable(const World& world, const std::vector<plan::Service>& services,
+                            const std::string& file = "services") {
   for (const plan::Service& one : services) {
     if (one.pipeline) continue;  // its steps are services
-    const std::string at = fmt::format("services:{}", one.line);
+    const std::string at = fmt::format("{}:{}", file, one.line);
     const bool known = std::ranges::any_of(world.profiles, [&](const plan::FleetEntry& entry) {
       return one.tokens ? entry.engines.contains(one.model) : entry.profiles.contains(one.model);
     });
@@ -30,10 +33,10 @@ Result<void> check_servable(const World& world, const std::vector<plan::Service>
   return {};
 }
 
-Result<void> check_survive(const forms::ServicesFile& file) {
+Result<void> check_survive(const forms::ServicesFile& file, const std::string& name) {
   for (const plan::Service& one : file.services)
     if (file.survive > 0 && one.models)
-      return bad_input(fmt::format("services:{}", one.line),
+      return bad_input(fmt::format("{}:{}", name, one.line),
                        fmt::format("service '{}' has 'models', which is not planned with the loss "
                                    "of a GPU (survive)",
                                    one.name));
@@ -42,13 +45,14 @@ Result<void> check_survive(const forms::ServicesFile& file) {
 
 }  // namespace
 
-Result<void> take_lengths(std::vector<plan::Service>& services, const decide::TokenTraces& known) {
+Result<void> take_lengths(std::vector<plan::Service>& services, const decide::TokenTraces& known,
+                          const std::string& file) {
   for (plan::Service& one : services) {
     auto* const trace = one.tokens ? std::get_if<plan::TokenTrace>(&one.tokens->lengths) : nullptr;
     if (trace == nullptr) continue;
     const auto found = known.find(trace->file);
     if (found == known.end())
-      return bad_input(fmt::format("services:{}", trace->line),
+      return bad_input(fmt::format("{}:{}", file, trace->line),
                        fmt::format("service '{}': this agent does not have the trace '{}': it has "
                                    "those that its services file (--services) named when it began; "
                                    "say the lengths' mean and cv, or start it again",
@@ -59,18 +63,19 @@ Result<void> take_lengths(std::vector<plan::Service>& services, const decide::To
 }
 
 Result<forms::ServicesFile> wanted_services(const std::string& text,
-                                            const decide::TokenTraces& known) {
-  auto parsed = TRY(forms::parse_services_file("services", text));
+                                            const decide::TokenTraces& known,
+                                            const std::string& file) {
+  auto parsed = TRY(forms::parse_services_file(file, text));
   for (const plan::Service& one : parsed.services) {
     const auto* trace = std::get_if<plan::TraceArrivals>(&one.traffic.arrivals);
     if (trace == nullptr) continue;
-    return bad_input(fmt::format("services:{}", trace->line),
+    return bad_input(fmt::format("{}:{}", file, trace->line),
                      fmt::format("service {} has a trace, which an agent does not read; say what "
                                  "it is like by 'arrivals', such as {{cv: 2}}",
                                  one.name));
   }
-  TRY(check_survive(parsed));
-  TRY(take_lengths(parsed.services, known));
+  TRY(check_survive(parsed, file));
+  TRY(take_lengths(parsed.services, known, file));
   return parsed;
 }
 
@@ -80,15 +85,28 @@ Desired::Desired(const World& world, DesiredKept& kept, Report& report)
   load();
 }
 
-bool Desired::hear_file(const std::optional<std::string>& text) {
-  if (!text || *text == kept_.services_file) return false;
-  const auto parsed = wanted_services(*text, world_.token_traces);
-  if (!parsed) {
-    report_.tell(NoticeKind::other, "services_file", "",
-                 "the services file is not taken: " + to_string(parsed.error()));
+Result<void> Desired::check_file(const std::string& text) const {
+  const auto parsed = TRY(wanted_services(text, world_.token_traces, world_.services_file));
+  return check_servable(world_, parsed.services, world_.services_file);
+}
+
+bool Desired::hear_file(const std::optional<std::string>& text, const std::string& fault) {
+  if (!text && fault.empty()) return false;
+  const bool same = text && !text->empty() && *text == kept_.services_file;
+  Result<void> fine;
+  if (!text)
+    fine = bad_input(world_.services_file, fault);
+  else if (!same)
+    fine = check_file(*text);
+  refused_file_.reset();
+  if (!fine) {
+    refused_file_ = fine.error();
+    report_.tell_anew(NoticeKind::other, kFileNotice, "",
+                      "the services file is not taken: " + to_string(fine.error()));
     return false;
   }
-  report_.untell("services_file");
+  report_.over(kFileNotice);
+  if (same) return false;
   kept_.services_file = kept_.services = *text;
   kept_.services_by = "file";
   load();

@@ -59,7 +59,7 @@ void Health::take(const Ground& ground, OutGpu gpu, const std::string& user) {
 
 void Health::give(const std::string& uuid, const std::string& user, const std::string& why) {
   std::erase_if(kept_.out, [&](const OutGpu& one) { return one.uuid == uuid; });
-  report_.untell("out:" + uuid);
+  report_.over("out:" + uuid);
   report_.record(history::EventKind::health, {.user = user,
                                               .cause = why,
                                               .subject = uuid,
@@ -80,7 +80,7 @@ GpuUse Health::watch(const Ground& ground, const std::vector<HealthEvent>& event
   GpuUse use = gpus_for_services(world_, ground.node.state, kept_.out);
   for (const auto& [uuid, why] : use.not_used)
     if (out_of(uuid) == nullptr) report_.tell(NoticeKind::health, "unusable:" + uuid, uuid, why);
-  for (const GpuUse::Gpu& gpu : use.usable) report_.untell("unusable:" + gpu.uuid);
+  for (const GpuUse::Gpu& gpu : use.usable) report_.over("unusable:" + gpu.uuid);
   return use;
 }
 
@@ -144,7 +144,7 @@ void Health::hear(const Ground& ground, const HealthEvent& event) {
   const std::string name = gpu == nullptr ? event.gpu_uuid : fmt::format("gpu {}", gpu->index);
   OutGpu* out = out_of(event.gpu_uuid);
   if (event.kind == Kind::reset) {
-    report_.untell("rows:" + event.gpu_uuid);
+    report_.over("rows:" + event.gpu_uuid);
     if (out != nullptr) out->errors = false;
     return;
   }

@@ -201,7 +201,8 @@ Deeds Loop::Work::step(std::int64_t now_ms, const Seen& seen) {
 
 void Loop::Work::hear(const Seen& seen) {
   follow(changes_.hear(seen.ended, change_ground()));
-  if (desired_.hear_file(seen.services_file)) begin_services();
+  if (desired_.hear_file(seen.services_file, seen.services_fault)) begin_services();
+  deeds_.refused_file = desired_.refused_file();
   if (seen.sample && node_.known) {
     const energy::Tenancy tenancy = tenancy_of(node_);
     energy_.see(*seen.sample, tenancy);
@@ -228,6 +229,7 @@ void Loop::Work::hear(const Seen& seen) {
 void Loop::Work::decide() {
   if (changes_.under() || !node_.known) return;
   if (desired_.now().services.empty()) {
+    replanner_.need_not();
     report_.doing = "no services are wanted: send some, or name a services file";
     if (!desired_.wants_none() || desired_.mode() != Mode::automatic) return;
     plans_.forget();
@@ -245,6 +247,8 @@ void Loop::Work::decide() {
   } else if (!must.empty() && refused.empty()) {
     decision = replanner_.must(ground, must, plans_.is_stuck());
   }
+  if (must.empty()) replanner_.need_not();
+  deeds_.unplanned = !must.empty() && refused.empty() && !decision;
   if (decision) plans_.settle_on(*std::move(decision), ground);
   const auto bring_about = [&] {
     ChangeGround change = change_ground();
@@ -386,7 +390,7 @@ void Loop::Work::begin() {
 
 void Loop::Work::look(const Seen& seen) {
   node_.read(seen, now_);
-  if (node_.known) return report_.untell("read");
+  if (node_.known) return report_.over("read");
   report_.doing = node_.blind;
   report_.tell(NoticeKind::health, "read", "", node_.blind);
 }

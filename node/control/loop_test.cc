@@ -63,6 +63,27 @@ TEST(Loop, RepairsAfterARebootAndAForeignChange) {
   EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::drift, &LoopNotice::kind), 2);
 }
 
+TEST(Loop, WhatAPlanLeavesOutIsSaidUntilItServesAll) {
+  NodeInMemory node(1);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  const auto told = [&] {
+    return std::ranges::count_if(loop.snapshot().notices, [](const std::string& one) {
+      return one.starts_with("not enough GPUs: ");
+    });
+  };
+  for (int again = 0; again < 2; ++again) {
+    const auto news = std::ssize(node.notices);
+    node.step(loop, now += kHourMs, with_services(services_text({{"a", 90'000}})));
+    node.step(loop, now += 1000);
+    EXPECT_EQ(told(), 1);
+    EXPECT_GT(std::ssize(node.notices), news);
+    node.step(loop, now += kHourMs, with_services(services_text({{"a", 100}})));
+    node.step(loop, now += 1000);
+    EXPECT_EQ(told(), 0) << loop.snapshot().notices.front();
+  }
+}
+
 TEST(Loop, WaitsForApprovalAndTakesANo) {
   Settings settings;
   settings.mode = Mode::approve;
@@ -81,6 +102,7 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
     });
   };
   EXPECT_TRUE(waits(number));
+  EXPECT_EQ(loop.snapshot().doing, fmt::format("change {} waits for approval", number));
   EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::approval, &LoopNotice::kind), 1);
   EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::slo_risk, &LoopNotice::kind), 0);
 

@@ -13,6 +13,7 @@ namespace {
 
 // The key of the notice that this change waits for a person.
 std::string waits_key(long change) { return "waits:" + std::to_string(change); }
+constexpr const char* kReduced = "reduced";  // the notice that a plan serves a part only
 
 // Why services may not use a GPU of a plan.
 std::string why_not_used(const GpuUse& use, const GpuNamed* gpu, int index) {
@@ -70,7 +71,7 @@ void Plans::ask_again(const PlanGround& ground) {
   judged_.reset();
   judge_says_.clear();
   stuck_.clear();
-  if (kept_.proposal) return;
+  if (kept_.proposal) return end_reduced();
   report_.tell(NoticeKind::approval, waits_key(target.change), "",
                fmt::format("change {} waits for approval: it was not made while the mode was "
                            "automatic",
@@ -139,7 +140,8 @@ bool Plans::settle_on(Decision decision, const PlanGround& ground) {
   target.change = ++kept_.changes;
   target.cause = decision.cause;
   ChangeNow shown = shown_of(world_, target, ground, memo_);
-  std::string detail = to_string(decision.planned.changes);
+  std::string detail = ground.node.known ? actuate::instances_text(shown.change)
+                                         : to_string(decision.planned.changes);
   if (!target.reduced.empty()) detail += "; " + target.reduced;
   report_.record(history::EventKind::proposed,
                  {.change = target.change,
@@ -148,8 +150,7 @@ bool Plans::settle_on(Decision decision, const PlanGround& ground) {
                   .documents = {{"plan", forms::plan_json(target.plan)},
                                 {"change", actuate::change_json(shown.change)}}});
   if (!target.reduced.empty())
-    report_.tell(NoticeKind::slo_risk, "reduced:" + target.reduced, "", target.reduced,
-                 target.change);
+    report_.tell_anew(NoticeKind::slo_risk, kReduced, "", target.reduced, target.change);
   proposed_ = std::move(shown);
   if (ground.mode == Mode::automatic) {
     target.unasked = true;
@@ -172,8 +173,16 @@ void Plans::rerate(Target target) {
   target.unasked = kept_.target->unasked;
   rerated_ = kept_.target->done || rerated_;
   kept_.target = std::move(target);
+  end_reduced();
   judged_.reset();
   judge_says_.clear();
+}
+
+// Neither what is in force nor what waits leaves anything out.
+void Plans::end_reduced() {
+  for (const std::optional<Target>* one : {&kept_.target, &kept_.proposal})
+    if (*one && !(*one)->reduced.empty()) return;
+  report_.over(kReduced);
 }
 
 void Plans::adopt(Target target, const std::string& user, const std::string& sentence,
@@ -189,6 +198,7 @@ void Plans::adopt(Target target, const std::string& user, const std::string& sen
   if (kept_.target) kept_.before = kept_.target;
   kept_.target = std::move(target);
   kept_.proposal.reset();
+  end_reduced();
   judged_.reset();
   judge_says_.clear();
   stuck_.clear();
@@ -203,11 +213,13 @@ void Plans::drop(const std::string& why) {
                                                 .detail = "superseded"});
   kept_.proposal.reset();
   proposed_.reset();
+  end_reduced();
 }
 
 void Plans::forget() {
   drop("no services are wanted");
   if (kept_.target) kept_.before = std::exchange(kept_.target, {});
+  end_reduced();
   judged_.reset();
   judge_says_.clear();
   stuck_.clear();

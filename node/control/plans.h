@@ -73,6 +73,7 @@ class Plans {
              std::int64_t now_ms);
   void rerate(Target target);
   void ask_again(const PlanGround& ground);
+  void end_reduced();
   Reply not_waiting(long change) const;
   void be_quiet(std::int64_t now_ms);
 

@@ -85,7 +85,7 @@ void Power::hear(const Seen& seen, std::int64_t now_ms) {
   if (!seen.power_back) return;
   if (*seen.power_back) {
     is_back();
-    report_.untell("power_back");
+    report_.over("power_back");
     return;
   }
   retry_ms_ = now_ms + kPowerRetryMs;
@@ -117,7 +117,7 @@ std::optional<plan::Setting> Power::slo_setting(const Ground& ground, const devi
                     "response tables know of one",
                     gpu.index, several->service, several->processes));
   else
-    report_.untell("clock_processes:" + gpu.uuid);
+    report_.over("clock_processes:" + gpu.uuid);
   if (ground.changes || !segments || segments->empty() || ground.node.lent.contains(gpu.uuid)) {
     clocks_.erase(gpu.uuid);
     return std::nullopt;
@@ -142,7 +142,7 @@ std::optional<plan::Setting> Power::slo_setting(const Ground& ground, const devi
           fmt::format("gpu {}: its clock is left alone: {}", gpu.index, to_string(made.error())));
       return std::nullopt;
     }
-    report_.untell("clock:" + gpu.uuid);
+    report_.over("clock:" + gpu.uuid);
     known = clocks_.emplace(gpu.uuid, *std::move(made)).first;
     clock_setting_[gpu.uuid] = known->second.most();
   }

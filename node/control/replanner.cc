@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "control/own_rates.h"
 #include "forms/pipeline_form.h"
@@ -133,9 +134,9 @@ Result<Planned> Replanner::plan_all(const PlanGround& ground, bool stuck) const 
 std::optional<Decision> Replanner::forced(const PlanGround& ground, const std::string& user,
                                           bool stuck) {
   auto planned = plan_all(ground, stuck);
+  report_.over("forced");
   if (!planned) {
     report_.tell(NoticeKind::other, "forced", "", "no plan: " + to_string(planned.error()));
-    report_.untell("forced");
     return {};
   }
   return Decision{*std::move(planned), user + " asked for a plan", Why::person};
@@ -146,15 +147,19 @@ std::optional<Decision> Replanner::must(const PlanGround& ground, const std::str
   std::string about = cause + ground.desired.key;
   for (const GpuUse::Gpu& gpu : ground.node.use.usable)
     about += gpu.uuid + (ground.node.has_lent(gpu.uuid) ? " lent" : "");
-  if (!tries_.may("must", about, ground.now_ms)) return {};
+  if (!tries_.may(kMust, about, ground.now_ms)) return {};
   auto planned = plan_all(ground, stuck);
   if (!planned) {
-    tries_.note("must", about, kFirstTryPause, ground.now_ms);
-    report_.doing = fmt::format("no plan, though {}: {}", cause, to_string(planned.error()));
-    report_.tell(NoticeKind::slo_risk, "must", "", report_.doing);
+    tries_.note(kMust, about, kFirstTryPause, ground.now_ms);
+    const std::string why = to_string(planned.error());
+    report_.doing = ground.plans.target
+                        ? fmt::format("there is no other plan, though {}: {}", cause, why)
+                        : "these services cannot be planned: " + why;
+    if (about != std::exchange(told_about_, about)) need_not();
+    report_.tell(NoticeKind::slo_risk, kMust, "", report_.doing);
     return {};
   }
-  report_.untell("must");
+  need_not();
   return Decision{*std::move(planned), cause, Why::must};
 }
 
@@ -164,6 +169,8 @@ std::optional<Decision> Replanner::consider(const PlanGround& ground) {
     return {};
   }
   const Shortage shortage = shortage_of(ground);
+  if (shortage.about.empty())
+    for (const char* notice : {"budget", "shortage"}) report_.over(notice);
   return shortage.about.empty() ? consider_gain(ground) : relieve(ground, shortage);
 }
 
@@ -199,7 +206,7 @@ std::optional<Decision> Replanner::relieve(const PlanGround& ground, const Short
                              shortage.cause, world_.settings.damping.moves_per_hour));
     return {};
   }
-  report_.untell("budget");
+  report_.over("budget");
   auto planned = plan_shortage(ground, shortage.too_many);
   tries_.note("shortage", shortage.about, kFirstTryPause, now_ms);
   if (!planned) {
@@ -209,7 +216,7 @@ std::optional<Decision> Replanner::relieve(const PlanGround& ground, const Short
           fmt::format("{}, and there is no plan: {}", shortage.cause, to_string(planned.error())));
     return {};
   }
-  report_.untell("shortage");
+  report_.over("shortage");
   const bool better = std::ranges::any_of(planned->target.rates, [&](const PlannedFor& one) {
     return one.rate_rps > promised(ground.plans, one.service) * (1 + 1e-3);
   });

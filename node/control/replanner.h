@@ -31,6 +31,8 @@ class Replanner {
   std::optional<Decision> forced(const PlanGround& ground, const std::string& user, bool stuck);
   // The plan that there is cannot stay. `stuck`: it cannot be brought about, so it is no ground.
   std::optional<Decision> must(const PlanGround& ground, const std::string& cause, bool stuck);
+  // It can.
+  void need_not() { report_.over(kMust); }
   // The plan in force may stay; nothing: it shall.
   std::optional<Decision> consider(const PlanGround& ground);
   // What was tried in vain may be tried again.
@@ -61,11 +63,14 @@ class Replanner {
   // For what is needed soon. What a cooldown keeps is kept where there is room for all alone.
   Result<Planned> plan_needed(const PlanGround& ground, const Limits& limits) const;
 
+  static constexpr const char* kMust = "must";  // the notice, and what was tried
+
   const World& world_;
   const Damping& damping_;
   PlanMemo& memo_;
   Report& report_;
   Tries tries_;
+  std::string told_about_;  // of the notice kMust
 };
 
 }  // namespace partita::control

@@ -49,6 +49,23 @@ device::Instance lent(const std::string& profile, int start) {
   return one;
 }
 
+TEST_F(ReplannerTest, WhatCannotBePlannedIsSaidUntilItNeedNotBe) {
+  node = empty_node(world, 1);
+  node.state.gpus[0].instances = {lent("7g.80gb", 0)};
+  for (const char* key : {"first", "second"}) {
+    desired.key = key;
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_FALSE(replanner.must(ground(), "no plan is in force", false));
+      now += kMinuteMs * 10;
+    }
+    EXPECT_EQ(report.take_news().size(), 1u);
+    ASSERT_EQ(report.notices().size(), 1u);
+    EXPECT_TRUE(report.notices()[0].starts_with("these services cannot be planned: "));
+  }
+  replanner.need_not();
+  EXPECT_TRUE(report.notices().empty());
+}
+
 // Whole GPUs, and one slice where the plan would have something: the others take it.
 TEST_F(ReplannerTest, PlansBesideWhatIsLent) {
   const auto before = replanner.must(ground(), "", false);

@@ -23,6 +23,12 @@ void Report::tell(NoticeKind kind, const std::string& key, const std::string& su
   news_.push_back({kind, subject, sentence, change});
 }
 
+void Report::tell_anew(NoticeKind kind, const std::string& key, const std::string& subject,
+                       const std::string& sentence, long change) {
+  if (const auto told = told_.find(key); told != told_.end() && told->second != sentence) over(key);
+  tell(kind, key, subject, sentence, change);
+}
+
 void Report::over(const std::string& key) {
   const auto told = told_.find(key);
   if (told == told_.end()) return;

@@ -1,6 +1,7 @@
 // Report: what a step of the loop says -- events for the history, notices for people, what it is
 // doing -- and until when the next step must come. A notice is said once under its key, until the
-// key is forgotten. Owned by the loop; its brains write to it. Internal to control.
+// key is forgotten: of what happened it is shown further (untell), of what was the matter it goes
+// (over). Owned by the loop; its brains write to it. Internal to control.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,9 @@ class Report {
   void record(history::EventKind kind, history::Event event);
   void tell(NoticeKind kind, const std::string& key, const std::string& subject,
             const std::string& sentence, long change = 0);
+  // As tell, but another sentence than the one before takes its place, and is news.
+  void tell_anew(NoticeKind kind, const std::string& key, const std::string& subject,
+                 const std::string& sentence, long change = 0);
   // What is told under this key next is news.
   void untell(const std::string& key) { told_.erase(key); }
   // As untell, and nobody is shown it any more.

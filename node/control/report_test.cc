@@ -19,6 +19,14 @@ TEST(Report, SaysOnceUntilItsKeyIsForgotten) {
   EXPECT_EQ(report.notices(), (std::vector<std::string>{"it is ill"}));
 }
 
+TEST(Report, AnotherSentenceTakesThePlaceOfTheOneBefore) {
+  Report report;
+  for (const char* sentence : {"line 3", "line 3", "line 7"})
+    report.tell_anew(NoticeKind::other, "file", "", sentence);
+  EXPECT_EQ(report.take_news().size(), 2u);
+  EXPECT_EQ(report.notices(), (std::vector<std::string>{"line 7"}));
+}
+
 TEST(Report, RecordsAtTheTimeOfItsStepAndLooksAsSoonAsAnybodyWants) {
   Report report;
   report.begin(5, 100);

@@ -51,6 +51,7 @@ struct Seen : ServersSeen {
   std::vector<Asked> asked = {};
   // The text of the services file whenever it is read; the loop sees whether it has changed.
   std::optional<std::string> services_file = {};
+  std::string services_fault = {};  // why it cannot be read though an agent has one
   std::size_t apply_steps = 0;  // of the apply under way: steps that are done
   std::vector<ApplyEnd> ended = {};
   std::vector<PowerBoard> power = {};  // with a budget or policy.power: of boards that say it

@@ -22,7 +22,7 @@ std::vector<VerdictKept> ServiceWatch::judge(const VerdictGround& ground, std::i
   }
   const auto gone = [&](const auto& one) { return !there.contains(one.first); };
   for (const auto& [service, word] : told_of_)
-    if (!there.contains(service)) report_.untell("risk:" + service);
+    if (!there.contains(service)) report_.over("risk:" + service);
   std::erase_if(told_of_, gone);
   return kept;
 }
@@ -41,7 +41,7 @@ void ServiceWatch::tell(const ServiceVerdict& one, std::int64_t now_ms) {
   const std::int64_t lasts = now_ms - one.since_ms;
   if (one.verdict == Standing::serves) {
     if (told == told_of_.end() || lasts < kShortMs) return;
-    report_.untell(key);
+    report_.over(key);
     told_of_.erase(told);
     report_.tell(NoticeKind::other, key, one.service, one.service + " is served again");
     return report_.untell(key);
@@ -55,7 +55,7 @@ void ServiceWatch::tell(const ServiceVerdict& one, std::int64_t now_ms) {
   if (told != told_of_.end() && worse(told->second) >= worse(one.verdict)) return;
   const char* const words[] = {"is served", "is degraded", "is at risk", "is down",
                                "is not known to be served"};
-  report_.untell(key);
+  report_.over(key);
   told_of_[one.service] = one.verdict;
   report_.tell(
       NoticeKind::slo_risk, key, one.service,
@@ -69,7 +69,7 @@ void ServiceWatch::hear_workers(const std::vector<actuate::WorkerRecord>& worker
     const std::string key =
         fmt::format("worker:{}:{}:{}", one.segment.service, one.segment.device, one.index);
     if (!one.given_up) {
-      report_.untell(key);
+      report_.over(key);
       continue;
     }
     ++given_up_;

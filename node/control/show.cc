@@ -115,6 +115,8 @@ std::string what_it_does(const ShowGround& ground) {
     ++services;
     down = one.service;
   }
+  if (!ground.memory.target && ground.memory.proposal)
+    return fmt::format("change {} waits for approval", ground.memory.proposal->change);
   const std::string& doing = ground.report.doing;
   if (doing != "nothing to do" || services == 0) return doing;
   if (services == 1) return fmt::format("nothing to change; {} is down", down);

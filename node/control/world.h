@@ -26,6 +26,7 @@ struct World {
   std::vector<plan::ResponseTable> power_tables = {};
   plan::Tariff tariff = {};  // of energy, by the hour; empty: not known
   decide::TokenTraces token_traces = {};  // that services files may name
+  std::string services_file = "services";  // what errors call it
 
   // Null: its GPUs are not used.
   const plan::FleetEntry* entry_of(const std::string& model) const {

@@ -169,14 +169,20 @@ Result<std::map<std::string, double>> parse_requests(const std::string& file, st
   return counts;
 }
 
-Result<telemetry::Log> load_telemetry(Files& files, const std::string& flag,
-                                      const std::string& path) {
+Result<LoadedTelemetry> load_telemetry(Files& files, const std::string& flag,
+                                       const std::string& path) {
   const auto text = TRY(read_input(files, flag, path));
+  LoadedTelemetry loaded;
   const std::string_view start = std::string_view(text).substr(0, kSniffed);
-  if (start.find("#Entity") != start.npos) return telemetry::read_dcgm_dmon(text, path, {});
-  if (start.find("DCGM_FI_") != start.npos)
-    return telemetry::read_dcgm_text(text, path, Seconds{0});
-  return telemetry::read_log(text, path);
+  if (start.find("#Entity") != start.npos) {
+    loaded.log = TRY(telemetry::read_dcgm_dmon(text, path, {}));
+  } else if (start.find("DCGM_FI_") != start.npos) {
+    loaded.log = TRY(telemetry::read_dcgm_text(text, path, Seconds{0}));
+  } else {
+    loaded.log = TRY(telemetry::read_log(text, path));
+    loaded.note = telemetry::torn_note(text, path);
+  }
+  return loaded;
 }
 
 Result<energy::EnergyModel> load_energy_model(Files& files, const std::string& flag,
@@ -187,7 +193,8 @@ Result<energy::EnergyModel> load_energy_model(Files& files, const std::string& f
 
 Result<energy::CounterTable> load_counters(Files& files, const CounterNames& names) {
   if (!names.telemetry.empty()) {
-    const auto log = TRY(load_telemetry(files, "--telemetry", names.telemetry));
+    const auto loaded = TRY(load_telemetry(files, "--telemetry", names.telemetry));
+    const telemetry::Log& log = loaded.log;
     energy::LedgerOptions options;
     options.facts = board_facts();
     return energy::counters_of(names.telemetry, log, telemetry::measure(log, {}), options,
@@ -297,8 +304,10 @@ energy::SplitRule rule_for(const EnergyQuestion& question, bool has_model,
 }  // namespace
 
 Result<energy::EnergyReport> attribute_energy(Files& files, const EnergyQuestion& question) {
-  const auto log = TRY(load_telemetry(files, "--telemetry", question.telemetry));
-  return attribute_energy(files, log, question);
+  const auto loaded = TRY(load_telemetry(files, "--telemetry", question.telemetry));
+  auto report = TRY(attribute_energy(files, loaded.log, question));
+  if (!loaded.note.empty()) report.notes.push_back(loaded.note);
+  return report;
 }
 
 Result<energy::EnergyReport> attribute_energy(Files& files, const telemetry::Log& log,

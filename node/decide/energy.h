@@ -16,9 +16,13 @@
 
 namespace partita::decide {
 
+struct LoadedTelemetry {
+  telemetry::Log log;
+  std::string note;  // what of the file is left out; empty: nothing
+};
 // JSON lines, or what DCGM's exporter or `dcgmi dmon` (every second) wrote.
-Result<telemetry::Log> load_telemetry(Files& files, const std::string& flag,
-                                      const std::string& path);
+Result<LoadedTelemetry> load_telemetry(Files& files, const std::string& flag,
+                                       const std::string& path);
 Result<energy::EnergyModel> load_energy_model(Files& files, const std::string& flag,
                                               const std::string& path);
 

@@ -56,11 +56,13 @@ std::string report_text(const plan::ServingProblem& problem, const sim::ServingR
     const std::string slo = service == nullptr || service->slo.value <= 0
                                 ? "-"
                                 : fmt::format("{:g}", service->slo.value);
+    const auto latency = [&](Millis time) {
+      return row.completed > 0 ? fmt::format("{:.1f}", time.value) : std::string("-");
+    };
     table.rows.push_back({row.name, row.rate.value > 0 ? fmt::format("{:g}", row.rate.value) : "-",
                           fmt::format("{}", row.offered), fmt::format("{}", row.completed),
-                          percent(row.slo_attainment), slo, fmt::format("{:.1f}", row.p50.value),
-                          fmt::format("{:.1f}", row.p95.value),
-                          fmt::format("{:.1f}", row.p99.value)});
+                          row.offered > 0 ? percent(row.slo_attainment) : "-", slo,
+                          latency(row.p50), latency(row.p95), latency(row.p99)});
   }
   const Table tokens = token_table(problem, report);
   Table sets{{"MODELS OF", "COLD", "IN TIME", "p50 ms", "p99 ms"}, {}};

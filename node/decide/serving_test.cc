@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "decide/comparison.h"
+#include "decide/serving_report.h"
 #include "decide/simulate.h"
 #include "plan/digest.h"
 #include "planners/serving/pool_memo.h"
@@ -256,6 +257,13 @@ TEST(Simulate, CountsEventsPerSecondOfItsClock) {
   EXPECT_EQ(worst_service({}), nullptr);
   EXPECT_FALSE(check_traces("--arrivals", {{"s1", {}}}, services_asked(1)));
   EXPECT_TRUE(check_traces("--arrivals", {{"s0", {}}}, services_asked(1)));
+}
+
+// Of a service that nobody asked nothing was in time, and nothing late.
+TEST(ServingReport, WhatNobodyAskedHasNoFigures) {
+  sim::ServingReport report;
+  report.services = {{.name = "idle", .slo_attainment = 1}};
+  EXPECT_THAT(report_text({}, report, {}), testing::ContainsRegex("idle +- +0 +0 +- +- +- +- +-"));
 }
 
 }  // namespace

@@ -115,6 +115,8 @@ TEST(Reason, ReadsAsOneSentence) {
   EXPECT_EQ(to_string(Reason{"rate", "service bert", 17.5, 19, "requests/s"}),
             "service bert: rate: have 17.5, need 19 (requests/s)");
   EXPECT_EQ(to_string(Reason{"overlap", "gpu 3", 0, 1, ""}), "gpu 3: overlap: have 0, need 1");
+  EXPECT_EQ(to_string(Reason{"percentile", "service a", 99.99999, 99.9996948, ""}),
+            "service a: percentile: have 99.99999, need 99.9996948");
   EXPECT_EQ(to_string(Reason{"unknown_service", "gpu 3 instance 1", 0, 0, ""}),
             "gpu 3 instance 1: unknown_service");
 }

@@ -104,7 +104,12 @@ void Queue::offer() {
 
 std::string why_waiting(const Queue& queue, const Task& task, Nanos now) {
   if (task.state == State::held) return "held";
-  if (task.state != State::waiting || queue.planner().waits(task.id)) return "";
+  if (task.state != State::waiting) return "";
+  const auto& waiting = queue.planner().waiting();
+  if (const auto planned = waiting.find(task.id); planned != waiting.end())
+    return queue.planner().machine().fits_somewhere(planned->second)
+               ? ""
+               : "others have every place that it fits on: services, batches or leases";
   if (const auto later = queue.hours().later(task.id))
     return queue.hours().why(*later, static_cast<double>(now) / kNanosPerSecond);
   for (const Dependency& one : task.spec.after) {

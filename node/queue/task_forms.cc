@@ -200,11 +200,14 @@ std::string lateness_text(const Shown& shown) {
   return late ? "deadline " + promise_text(*shown.deadline) : "";
 }
 
+// What was expected for a time that has passed is expected now.
+std::string time_left(double seconds) { return seconds_text(std::max(0.0, seconds)); }
+
 std::string when_text(const Shown& shown) {
   const Task& task = shown.task;
   if (task.state == State::waiting && shown.begins_in_s)
-    return "in " + seconds_text(std::max(0.0, *shown.begins_in_s));
-  if (!is_over(task.state) && shown.ends_in_s) return "ends in " + seconds_text(*shown.ends_in_s);
+    return "in " + time_left(*shown.begins_in_s);
+  if (!is_over(task.state) && shown.ends_in_s) return "ends in " + time_left(*shown.ends_in_s);
   if (is_over(task.state) && task.attempts > 0)
     return seconds_text(static_cast<double>(task.ended_ms - task.began_ms) / 1e3);
   return "";
@@ -293,8 +296,8 @@ std::string task_text(const Shown& shown) {
     text += fmt::format("  status    {}\n  took      {}\n", task.status, when_text(shown));
   if (shown.ends_in_s)
     text += "  expected  " +
-            (shown.begins_in_s ? "begins in " + seconds_text(*shown.begins_in_s) + ", " : "") +
-            "ends in " + seconds_text(*shown.ends_in_s) + "\n";
+            (shown.begins_in_s ? "begins in " + time_left(*shown.begins_in_s) + ", " : "") +
+            "ends in " + time_left(*shown.ends_in_s) + "\n";
   if (shown.deadline) text += "  deadline  " + promise_text(*shown.deadline) + "\n";
   return text;
 }

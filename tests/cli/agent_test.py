@@ -310,6 +310,62 @@ server: {{socket: {self.path("api.sock")}}}
         self.assertTrue(all(line.strip().startswith("of this part: ") for line in reasons),
                         reasons)
 
+    def test_a_services_file_that_is_gone_is_told(self):
+        for once in ((), ("--once",)):
+            done = subprocess.run([harness.PROGRAM, "agent", *self.driver, "--services", "nope",
+                                   "--profiles", "profiles.csv", *once], cwd=self.folder,
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("--services nope: ", done.stderr)
+        self.start("--settings", self.quick_settings("sim"))
+        self.wait_for(self.in_force)
+        text = self.read("services.yaml")
+        told = "the services file is not taken: services.yaml"
+
+        def notices():
+            shown = subprocess.run([harness.PROGRAM, "--server", "unix:" + self.path("api.sock"),
+                                    "agent"], cwd=self.folder, capture_output=True, text=True)
+            return shown.stdout.count(told)
+
+        for times, broken in enumerate(("services: 7\n", None, "services:\n- {name: a}\n"), 1):
+            if broken is None:
+                os.remove(self.path("services.yaml"))
+            else:
+                self.write("services.yaml", broken)
+            self.wait_for(lambda now=times: self.read("agent.log").count(told) == now)
+            self.assertEqual(notices(), 1)
+            self.write("services.yaml", text)
+            self.wait_for(lambda: notices() == 0)
+
+    def test_two_agents_of_one_state_directory(self):
+        first = self.start("--settings", self.quick_settings("sim"))
+        self.wait_for(lambda: "api.sock" in self.read("agent.log"))
+        self.write("other.yaml", MACHINE.replace("node.state", "other.state"))
+        for machine, said in (("other.yaml", "an agent keeps its state in this directory"),
+                              ("machine.yaml", f"`partita --server unix:{self.path('api.sock')}`")):
+            second = subprocess.run(
+                [harness.PROGRAM, "agent", "--driver", "sim", "--machine", machine, "--state-dir",
+                 "state", "--services", "services.yaml", "--profiles", "profiles.csv"],
+                cwd=self.folder, capture_output=True, text=True, timeout=60)
+            self.assertEqual(second.returncode, 3, second.stderr)
+            self.assertIn(said, second.stderr)
+            self.assertIn(f"pid {first.pid} ", second.stderr)
+        self.stop(first)
+
+    def test_a_look_that_cannot_plan_says_so(self):
+        self.write("services.yaml", re.sub(r"slo_ms: \d+", "slo_ms: 0.01", SERVICES) % 300)
+        done = subprocess.run(self.agent("--once"), cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("these services cannot be planned: ", done.stdout)
+        self.write("services.yaml", "services:\n- {name: a, model: b, rate_rps: 1, slo_ms: 9}\n")
+        done = subprocess.run(self.agent("--once"), cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("services.yaml:2: ", done.stderr)
+        done = subprocess.run(self.agent("--settings", "nope"), cwd=self.folder,
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--settings nope: ", done.stderr)
+
     def test_after_kills_the_node_is_as_without(self):
         wanted = {}
         for rate in (300, 900):  # without a kill

@@ -220,6 +220,14 @@ class BadInput(BatchTest):
         self.assertEqual(done.returncode, 2)
         self.assertTrue(done.stderr)
 
+    def test_a_schedule_is_not_checked_as_a_plan_of_services(self):
+        self.write("schedule.json", '{"kind": "BatchSchedule"}')
+        for verb in ("verify", "simulate"):
+            done = self.run_partita(verb, "schedule.json", "--services", "s.yaml")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"--services: unknown flag; for a BatchSchedule `partita {verb}` takes "
+                          "--tasks", done.stderr.decode())
+
 
 if __name__ == "__main__":
     unittest.main()

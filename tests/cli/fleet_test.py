@@ -126,6 +126,9 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         done = self.fleet("plan", "services.yaml", "--profiles", "profiles.csv")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("carries chat 300 req/s", done.stdout)
+        done = self.fleet("plan", "services.yaml")  # without profiles nobody can say
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("--profiles: no profiles of A100-80GB are known here", done.stderr)
         done = self.fleet("apply", "services.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.until(self.carried)

@@ -120,6 +120,10 @@ class LeaseTest(harness.CliTest):
         done = self.run_partita("apply", "whole.json", "--driver", "sim")
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("lease slurm:42 on gpu 0 1g.10gb at 0", done.stderr.decode())
+        dry = self.run_partita("apply", "whole.json", "--driver", "sim", "--dry-run")
+        self.assertEqual(dry.returncode, 3, dry.stderr)
+        self.assertIn("gpu 0 1g.10gb at 0  (lent: lease slurm:42)\n", dry.stdout.decode())
+        self.assertIn("without --dry-run this ends with the same status", dry.stderr.decode())
         self.assertEqual(set(self.instances()), {mine})
 
     # At the same time and killed.

@@ -80,6 +80,24 @@ class ObserveTest(PowerTest):
         self.assertEqual(done.returncode, 2)
         self.assertIn("bad.jsonl:2", done.stderr.decode())
 
+    def test_a_full_disk_costs_one_sample(self):
+        full = subprocess.run(["bash", "-c", 'trap "" XFSZ; ulimit -f 4; exec "$@"', "bash",
+                               harness.PROGRAM, *self.sim("observe", "--record", "log.jsonl",
+                                                          "--interval", "10ms")],
+                              cwd=self.folder, capture_output=True, timeout=60)
+        self.assertEqual(full.returncode, 3, full.stderr)
+        log = self.read("log.jsonl")
+        self.assertGreater(len(log), 2048)
+        self.assertTrue(log.endswith("}\n"), log[-80:])
+        # Half a line, as a machine that died leaves it.
+        self.write("torn.jsonl", log + log[:99])
+        for words in (("observe", "--replay", "torn.jsonl", "--format", "json"),
+                      ("energy", "attribute", "--telemetry", "torn.jsonl")):
+            done = self.run_partita(*words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("the last line was not written to its end (99 bytes)",
+                          (done.stdout + done.stderr).decode())
+
     def test_tables_and_metrics(self):
         text = self.run_partita(*self.sim("observe", "--interval", "50ms")).stdout.decode()
         self.assertIn("3g.40gb", text)

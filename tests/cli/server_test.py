@@ -199,6 +199,9 @@ class ServerTest(harness.CliTest):
         self.assertEqual(self.ok(*self.there, "batch", "cancel", "4", "--why", "no data"),
                          "the agent plans (change 7)\n")
         self.assertEqual(Agent.seen[-1], ("POST", "/v1/batch/4/cancel", '{"why": "no data"}'))
+        for words in (("queue", "show", "batch:9"), ("queue", "cancel", "batch:9"),
+                      ("agent", "--approve", "77"), ("apply", "nofile")):  # there is no such thing
+            self.assertEqual(self.run_partita(*self.there, *words).returncode, 2, words)
         for words in (("list",), ("show", "4"), ("cancel", "4")):  # no agent is asked
             self.assertEqual(self.run_partita("batch", *words).returncode, 2)
         for words in (("show", "x"), ("cancel", "0"), ("cancel",)):

@@ -77,6 +77,7 @@ class StatusTest(DevicesTest):
         self.assertIn("│*chat b8×2 3g.40gb ", text)
         self.assertIn("trainer (4242)", text)
         self.assertIn("1g.10gb@0 (gi ", text)  # among what is wrong
+        self.assertRegex(text, r"(?m)^chat +unknown +- +- +- ")  # since when, nobody knows
 
         self.write("state/assignment.json", "{]")
         done = self.run_partita(*self.status())

@@ -156,6 +156,8 @@ std::string forecast_svg(const ForecastAnswer& a) {
 Result<Exit> run_forecast(Context& context, const ForecastFlags& flags) {
   const auto text = TRY(read_input(context.files, "--telemetry", flags.telemetry));
   const telemetry::Log log = TRY(telemetry::read_log(text, flags.telemetry));
+  if (const auto note = telemetry::torn_note(text, flags.telemetry); !note.empty())
+    complain(context, note);
   std::vector<thermal::HeatPoint> points = TRY(points_of(flags, log));
   const std::optional<Celsius> ambient =
       flags.ambient > -273 ? std::optional(Celsius{flags.ambient}) : std::nullopt;

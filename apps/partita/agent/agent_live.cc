@@ -19,6 +19,7 @@
 #include "agent/agent_world.h"
 #include "api/agent_desk.h"
 #include "api/server.h"
+#include "base/input.h"
 #include "base/table.h"
 #include "control/host/batch_runner.h"
 #include "drivers/sim/sim_driver.h"
@@ -52,7 +53,7 @@ struct LiveNode {
   OpenDriver open;
   std::string state_dir;
   device::NodeState state;  // as it was at the beginning
-  FileLock lock;
+  FileLock lock, state_lock;
   std::unique_ptr<device::HealthWatch> health;  // null: nobody hears of it
 };
 
@@ -87,19 +88,36 @@ Result<control::AgentFile> settled_file(Context& context, const LiveFlags& flags
   return file;
 }
 
+// Of the state directory: two agents of one would each take the other's journal for its own.
+Result<FileLock> lock_state(Context& context, const std::string& directory) {
+  TRY(context.files.make_directories(directory));
+  auto lock = context.files.lock(directory + "/agent.lock");
+  if (lock || lock.error().code != ErrorCode::in_use) return lock;
+  Error error = lock.error();
+  error.message +=
+      ": an agent keeps its state in this directory; each needs one of its own "
+      "(node.state_dir, --state-dir)";
+  return failed(std::move(error));
+}
+
 Result<LiveNode> open_live(Context& context, const LiveFlags& flags) {
   control::AgentFile file = TRY(settled_file(context, flags));
+  if (!file.services.empty())
+    TRY(read_input(context.files, flags.services.empty() ? "services" : "--services",
+                   file.services));
   const DeviceFlags device{file.node.driver, file.node.machine, file.node.catalogue};
   OpenDriver open = TRY(open_driver(context, device));
   device::NodeState state = TRY(device::read_node(*open.driver));
   std::string directory = state_directory(file.node.state_dir, state);
-  LiveNode live{std::move(file), std::move(open), std::move(directory), std::move(state), {}, {}};
+  LiveNode live{
+      std::move(file), std::move(open), std::move(directory), std::move(state), {}, {}, {}};
   if (auto health = open_health(device, live.open))
     live.health = *std::move(health);
   else
     complain(context, "the health of GPUs is not heard of: " + to_string(health.error()));
   if (flags.once || flags.dry_run) return live;
   live.lock = TRY(lock_node(context, live.open, live.state));
+  live.state_lock = TRY(lock_state(context, live.state_dir));
   return live;
 }
 
@@ -140,10 +158,12 @@ std::string look_text(const control::Snapshot& now) {
 }
 
 Result<Exit> look_once(Context& context, const LiveFlags& flags, control::Agent& agent) {
-  agent.look_once();
+  const control::Deeds deeds = agent.look_once();
+  if (deeds.refused_file) return failed(*deeds.refused_file);
   const control::Snapshot& now = agent.snapshot();
-  return finish(context, flags.output,
-                flags.output.json() ? control::snapshot_json(now) : look_text(now));
+  const Exit shown = TRY(finish(
+      context, flags.output, flags.output.json() ? control::snapshot_json(now) : look_text(now)));
+  return deeds.unplanned ? Exit::no : shown;
 }
 
 // ---- the long run ----
@@ -430,6 +450,7 @@ Result<void> LiveRun::serve() {
   }
   TRY(context_.files.make_directories(node_.state_dir));
   server_ = TRY(api::Server::start(desk_, std::move(options)));
+  tell_address(context_, node_.open, node_.state, server_->addresses().front());
   for (const std::string& address : server_->addresses()) say("its API is at " + address);
   return {};
 }

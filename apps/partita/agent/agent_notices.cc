@@ -35,7 +35,7 @@ std::optional<notify::Alarm> alarm_of(control::NoticeKind kind) {
 }  // namespace
 
 Result<std::unique_ptr<AgentNotices>> AgentNotices::read(Files& files, const std::string& path) {
-  const std::string text = TRY(read_input(files, "--config", path));
+  const std::string text = TRY(read_input(files, "--settings", path));
   auto receivers = TRY(notify::parse_receivers(path, text));
   if (receivers.empty()) return std::unique_ptr<AgentNotices>();
   return std::unique_ptr<AgentNotices>(new AgentNotices(std::move(receivers)));

@@ -14,7 +14,7 @@
 namespace partita::cli {
 namespace {
 
-constexpr const char* kConfigFlag = "--config";
+constexpr const char* kSettingsFlag = "--settings";
 
 void beside_it(const std::string& file, std::string& path) {
   if (!path.empty()) path = beside(file, path);
@@ -24,7 +24,7 @@ void beside_it(const std::string& file, std::string& path) {
 
 Result<control::AgentFile> load_agent_file(Context& context, const std::string& path) {
   if (path.empty()) return control::AgentFile{};
-  const std::string text = TRY(read_input(context.files, kConfigFlag, path));
+  const std::string text = TRY(read_input(context.files, kSettingsFlag, path));
   control::AgentFile file = TRY(control::parse_agent_file(path, text));
   for (std::string* named :
        {&file.node.machine, &file.node.catalogue, &file.node.state_dir, &file.services,
@@ -60,6 +60,7 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
   }
   world.tariff =
       TRY(decide::load_tariff(context.files, {file.power.prices, file.power.carbon_price}));
+  if (!file.services.empty()) world.services_file = file.services;
   if (const auto text = context.files.read(file.services); !file.services.empty() && text) {
     world.token_traces = TRY(decide::token_traces(context.files, file.services, *text));
   }

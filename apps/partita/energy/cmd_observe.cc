@@ -85,6 +85,8 @@ std::string summary_of(const Log& log) {
 Result<Exit> replay(Context& context, const ObserveFlags& flags) {
   const auto text = TRY(context.files.read(flags.replay));
   const auto log = TRY(telemetry::read_log(text, flags.replay));
+  if (const auto note = telemetry::torn_note(text, flags.replay); !note.empty())
+    complain(context, note);
   StopRequest stop;
   Shown shown(context, flags);
   if (flags.format == "text" && !flags.watch) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "agent/agent_world.h"
+#include "base/append.h"
 #include "base/document.h"
 #include "base/input.h"
 #include "base/json_writer.h"
@@ -213,6 +214,10 @@ Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
     for (const fleet::NodeGpu& gpu : node.gpus)
       if (std::ranges::count(models, gpu.model) == 0) models.push_back(gpu.model);
   const auto world = TRY(agent_world(context, reached.file, catalogue, models));
+  if (world.profiles.empty() && !models.empty())
+    return bad_input("--profiles", fmt::format("no profiles of {} are known here: name those that "
+                                               "the agents of the fleet have",
+                                               joined(models, ", ")));
   fleet::Leader leader(
       {.profiles = world.profiles, .rule = world.rule, .max_processes = world.max_processes});
   const auto decision = TRY(leader.decide(reached.view, "plan"));

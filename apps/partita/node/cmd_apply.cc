@@ -231,7 +231,12 @@ Result<Exit> run_apply(Context& context, ApplyFlags flags) {
   if (flags.rollback) complain(context, "back to " + actuate::rollback_name(doors).value_or("?"));
   if (flags.dry_run) {
     const auto change = TRY(actuate::preview(doors, wanted, options_of(flags)));
-    return show(context, flags, node, change);
+    const Exit shown = TRY(show(context, flags, node, change));
+    if (change.blockers.empty()) return shown;
+    complain(context,
+             "while others hold what must go, nothing is changed: without --dry-run this "
+             "ends with the same status, 3");
+    return Exit::environment;
   }
   Result<Exit> exit = carry_out(context, flags, node, wanted);
   const auto unfinished = load_unfinished(context, node.state_dir);

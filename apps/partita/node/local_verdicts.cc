@@ -32,10 +32,13 @@ std::string verdicts_text(const std::vector<control::ServiceVerdict>& verdicts, 
   Table table{{"SERVICE", "VERDICT", "SINCE", "ASKED /s", "IN TIME /s", "CAN CARRY /s"}, {}};
   std::string reasons;
   for (const control::ServiceVerdict& one : verdicts) {
-    table.rows.push_back({one.service, control::to_string(one.verdict),
-                          control::utc_text(one.since_ms).substr(0, kToTheSecond) + "Z",
-                          number_text(one.asked_rps), number_text(one.answered_rps),
-                          number_text(one.can_carry_rps)});
+    const auto counted = [&](double rps) {
+      return one.as_of_ms > 0 ? number_text(rps) : std::string("-");
+    };
+    table.rows.push_back(
+        {one.service, control::to_string(one.verdict),
+         one.since_ms > 0 ? control::utc_text(one.since_ms).substr(0, kToTheSecond) + "Z" : "-",
+         counted(one.asked_rps), counted(one.answered_rps), number_text(one.can_carry_rps)});
     if (one.cold) reasons += folded(one.service + ": " + actuate::to_string(*one.cold), width, 2);
     if (!one.why.empty()) reasons += folded(one.service + ": " + one.why, width, 2);
   }

@@ -1,6 +1,7 @@
 #include "node/state_dir.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -28,6 +29,17 @@ std::string beside_node(const OpenDriver& open, const device::NodeState& node) {
   if (open.machine == nullptr) return node_path(node);
   const std::string& file = open.machine->shared_file();
   return file.empty() ? file : file + ".node";
+}
+
+// Beside the lock: the process that holds it and where it is asked, "4711 unix:/run/api.sock".
+constexpr const char* kAddress = ".agent";
+
+// Who holds the lock, as Files::lock said it, is an agent with this address; empty: it is not.
+std::string address_of(Context& context, const std::string& base, const std::string& holder) {
+  const std::string line = context.files.read(base + kAddress).value_or("");
+  const std::size_t space = line.find(' ');
+  if (space == line.npos || !holder.starts_with("pid " + line.substr(0, space + 1))) return {};
+  return line.substr(space + 1, line.find('\n') - space - 1);
 }
 
 Error said_where(Error error) {
@@ -113,7 +125,12 @@ Result<FileLock> lock_beside(Context& context, const OpenDriver& open,
   Result<FileLock> lock = context.files.lock(base + name);
   if (lock || lock.error().code != ErrorCode::in_use) return lock;
   Error error = lock.error();
-  error.message += held;
+  const std::string address = address_of(context, base, error.message);
+  error.message += address.empty() ? held
+                                   : fmt::format(
+                                         ": an agent keeps this node, which is asked by "
+                                         "`partita --server {}`",
+                                         address);
   return failed(std::move(error));
 }
 
@@ -131,6 +148,16 @@ Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
   FileLock gpus = TRY(lock_gpus(context, open, std::move(uuids)));
   return FileLock(
       std::make_shared<std::pair<FileLock, FileLock>>(std::move(lock), std::move(gpus)));
+}
+
+void tell_address(Context& context, const OpenDriver& open, const device::NodeState& node,
+                  const std::string& address) {
+  const std::string base = beside_node(open, node);
+  if (base.empty()) return;
+  // Whoever is not told is told of agents in general.
+  static_cast<void>(
+      context.files.write_atomic(base + kAddress, fmt::format("{} {}\n", ::getpid(), address))
+          .has_value());
 }
 
 Result<FileLock> lock_queue(Context& context, const OpenDriver& open,

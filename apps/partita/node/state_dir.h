@@ -45,6 +45,11 @@ Result<FileLock> lock_node(Context& context, const OpenDriver& open, const devic
 Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
                                 const device::NodeState& node);
 
+// Where the agent of this process, which holds the node's lock, is asked: said to whoever wants the
+// lock.
+void tell_address(Context& context, const OpenDriver& open, const device::NodeState& node,
+                  const std::string& address);
+
 // The lock of the queue of this node: instances of a queue are known by their places, so a second
 // one, of another state directory, would take them for its own.
 Result<FileLock> lock_queue(Context& context, const OpenDriver& open,

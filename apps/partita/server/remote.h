@@ -62,6 +62,9 @@ struct Remote {
   // else one after another. Without a picture for a state nothing is drawn.
   using Picture = std::function<Result<std::string>(const control::Snapshot& state, int height)>;
   Result<Exit> watch(const Picture& picture, long most) const;
+  // The answer to an operation of something that was named: not_found is bad_input here.
+  Result<std::string> call(std::string_view operation, const std::string& part,
+                           const std::string& body) const;
   // What the server says it will do.
   Result<Exit> ask(std::string_view operation, const std::string& part = {},
                    const std::string& body = {}) const;

@@ -6,6 +6,7 @@
 #include "base/document.h"
 #include "base/fields.h"
 #include "base/form.h"
+#include "base/input.h"
 #include "device/node_forms.h"
 #include "forms/reason_forms.h"
 #include "forms/serving_forms.h"
@@ -13,9 +14,17 @@
 
 namespace partita::cli {
 
+// What somebody named and is not there is his mistake.
+Result<std::string> Remote::call(std::string_view operation, const std::string& part,
+                                 const std::string& body) const {
+  auto answer = client.call(operation, part, body);
+  if (answer || part.empty() || answer.error().code != ErrorCode::not_found) return answer;
+  return bad_input(answer.error().context, answer.error().message);
+}
+
 Result<Exit> Remote::ask(std::string_view operation, const std::string& part,
                          const std::string& body) const {
-  const auto answer = TRY(client.call(operation, part, body));
+  const auto answer = TRY(call(operation, part, body));
   const auto receipt = TRY(api::parse_receipt("the server's answer", answer));
   const std::string change =
       receipt.change > 0 && receipt.sentence.find("change ") == std::string::npos
@@ -71,7 +80,7 @@ Result<Exit> remote_apply(const Remote& remote) {
     return bad_input("PLAN",
                      "an agent is given a services file or a plan: partita --server URL "
                      "apply FILE");
-  const auto text = TRY(remote.context.files.read(files.front()));
+  const auto text = TRY(read_input(remote.context.files, "PLAN", files.front()));
   if (remote.said.given("--dry-run")) return remote_preview(remote, text);
   const bool plan = is_document(files.front(), text, "ServingPlan");
   if (const auto document = parse_document(files.front(), text); document && !plan) {
@@ -92,7 +101,7 @@ Result<Exit> remote_verify(const Remote& remote) {
                        "not with --server: the agent judges by its own services and profiles");
   const std::vector<std::string> files = remote.said.positionals();
   if (files.empty()) return bad_input("PLAN", "name the plan to judge");
-  const auto text = TRY(remote.context.files.read(files.front()));
+  const auto text = TRY(read_input(remote.context.files, "PLAN", files.front()));
   if (!is_document(files.front(), text, "ServingPlan"))
     return bad_input(files.front(), "a document ServingPlan is wanted");
   const auto answer = remote.client.call("preview", "", text);

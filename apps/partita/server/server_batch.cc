@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/input.h"
 #include "base/table.h"
 #include "control/batch_list.h"
 #include "past/past.h"
@@ -27,8 +28,8 @@ std::string end_of(const control::BatchInfo& one) {
 }
 
 std::string batches_table(const std::vector<control::BatchInfo>& batches) {
-  Table table{{"BATCH", "STATE", "BY", "HANDED IN", "END", "WAIT", "RUN", "DONE", "FAILED",
-               "CANCELLED", ""},
+  Table table{{"BATCH", "STATE", "BY", "HANDED IN", "END", "WAIT", "RUN", "DONE",
+               "FAILED OR SKIPPED", "CANCELLED", ""},
               {}};
   for (const control::BatchInfo& one : batches)
     table.rows.push_back({std::to_string(one.number), control::to_string(one.state), one.user,
@@ -44,8 +45,9 @@ std::string batches_table(const std::vector<control::BatchInfo>& batches) {
 // The tasks of batches that are not over; the rest in numbers.
 std::string batch_text(const control::BatchNow& batch) {
   if (batch.waiting + batch.running + batch.done + batch.failed + batch.cancelled == 0) return {};
-  std::string text = fmt::format("batches: {} tasks wait, {} run, {} are done, {} failed",
-                                 batch.waiting, batch.running, batch.done, batch.failed);
+  std::string text =
+      fmt::format("batches: {} tasks wait, {} run, {} are done, {} failed or were skipped",
+                  batch.waiting, batch.running, batch.done, batch.failed);
   if (batch.cancelled > 0) text += fmt::format(", {} were cancelled", batch.cancelled);
   return text + "\n" + tasks_table(batch.tasks);
 }
@@ -73,7 +75,7 @@ Result<Exit> remote_batch_run(const Remote& remote) {
                        "batches are carried out, and each task has its own command");
   const std::string file = remote.said.text("--tasks");
   if (file.empty()) return bad_input("--tasks", "is required: a tasks file");
-  const auto text = TRY(remote.context.files.read(file));
+  const auto text = TRY(read_input(remote.context.files, "--tasks", file));
   return remote.ask("submit_tasks", "", text);
 }
 

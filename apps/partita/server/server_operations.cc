@@ -46,7 +46,7 @@ Result<Exit> remote_operation(const Remote& remote, const api::Operation& operat
   const auto part = TRY(part_of(remote, operation));
   const std::string body = operation.request == "Why" ? why_json(remote.said.text("--why")) : "";
   if (operation.answer == "Receipt") return remote.ask(operation.name, part, body);
-  const auto answer = TRY(remote.client.call(operation.name, part, body));
+  const auto answer = TRY(remote.call(operation.name, part, body));
   const auto text = text_of(operation, answer);
   return text ? remote.show(answer, *text) : failed(text.error());
 }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "act/node_picture.h"
+#include "base/input.h"
 #include "base/parse_number.h"
 #include "base/table.h"
 #include "base/terminal.h"
@@ -191,7 +192,7 @@ Result<Exit> remote_top(const Remote& remote) {
 // The plan in force, or what would be planned for other services.
 Result<Exit> remote_plan(const Remote& remote) {
   if (const std::string file = remote.said.text("--services"); !file.empty()) {
-    const auto services = TRY(remote.context.files.read(file));
+    const auto services = TRY(read_input(remote.context.files, "--services", file));
     return remote_preview(remote, services);
   }
   const auto answer = TRY(remote.client.call("plan"));

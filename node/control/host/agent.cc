@@ -237,7 +237,12 @@ Seen Agent::look() {
   seen.boot = doors_.boot;
   if (!doors_.services_file.empty()) {
     auto text = text_of(doors_.files, doors_.services_file);
-    if (text) seen.services_file = *std::move(text);
+    if (!text)
+      seen.services_fault = text.error().message;
+    else if (!*text)
+      seen.services_fault = "there is no such file";
+    else
+      seen.services_file = **std::move(text);
   }
   if (applying_) seen.apply_steps = applying_->steps;
   seen.ended = std::exchange(ended_, {});

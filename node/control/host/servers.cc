@@ -102,7 +102,14 @@ Result<std::vector<ServiceVerdict>> verdicts_of_node(const NodeFiles& node) {
     fan_outs.begin(services);
     services = fan_outs.corrected({std::move(services), 0, {}, {}}).services;
   }
-  return judge_services({services, memory, assignment, servers, node.blind}, node.wall_ms, {});
+  auto verdicts =
+      judge_services({services, memory, assignment, servers, node.blind}, node.wall_ms, {});
+  // Since when nobody knows, nobody knows where no agent has looked.
+  for (ServiceVerdict& one : verdicts)
+    if (one.verdict == Standing::unknown &&
+        std::ranges::count(memory.verdicts, one.service, &VerdictKept::service) == 0)
+      one.since_ms = 0;
+  return verdicts;
 }
 
 }  // namespace partita::control

@@ -124,6 +124,7 @@ std::vector<Inquiry> SimWeeks::hand_in() {
   return {{{SubmitTasks{options_.tasks_text}, "simulation"}, [this](const Reply& reply) {
              ++events_[reply ? "batch" : "batch-refused"];
              taken_ += reply ? 1 : 0;
+             if (!reply) refused_batch_ = to_string(reply.error());
            }}};
 }
 
@@ -216,6 +217,7 @@ Result<WeeksReport> SimWeeks::report() {
     report.tasks_done = batch.done;
     report.tasks_failed = batch.failed;
   }
+  report.refused_batch = refused_batch_;
   for (const auto& [task, times] : batches_->begun()) report.tasks_begun += times;
   std::map<std::string, long> all = node_->counts().events;
   for (const auto& [what, times] : events_) all[what] += times;

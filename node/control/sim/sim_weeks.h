@@ -72,6 +72,7 @@ struct WeeksReport {
   // processes that were begun for them.
   long tasks = 0, tasks_done = 0, tasks_failed = 0, tasks_begun = 0;
   std::string notice = {};         // the agent's last one, where a service is at risk at the end
+  std::string refused_batch = {};  // why the last that was refused was; empty: none was
   std::vector<WeeksEvent> events;  // what befell the node and what the history recorded
   std::vector<WeeksPoint> line;
   double saved() const { return peak_gpu_hours > 0 ? 1 - gpu_hours / peak_gpu_hours : 0; }
@@ -120,6 +121,7 @@ class SimWeeks {
   std::unique_ptr<Agent> agent_;
   int handed_in_ = 0;  // batches
   long taken_ = 0;
+  std::string refused_batch_;
   std::map<std::string, long> events_;
   std::vector<WeeksPoint> line_;
   std::int64_t next_point_ns_ = 0;

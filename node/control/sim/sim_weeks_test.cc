@@ -44,6 +44,21 @@ TEST(SimWeeks, TheSameSeedGivesTheSameReportWhichIsReadBack) {
   EXPECT_EQ(once.failed_changes, 0);
 }
 
+TEST(SimWeeks, ABatchThatIsRefusedSaysWhy) {
+  WeeksOptions options = scenario(1, 3);
+  options.tasks_text = "task,time_s_1g\n";
+  auto weeks = SimWeeks::begin(std::move(options));
+  ASSERT_TRUE(weeks);
+  while ((*weeks)->batches_asked() == 0) ASSERT_TRUE((*weeks)->step());
+  (*weeks)->step();
+  const auto report = (*weeks)->report();
+  ASSERT_TRUE(report);
+  EXPECT_EQ((*weeks)->batches_taken(), 0);
+  EXPECT_NE(weeks_text(*report).find("a batch was refused: tasks"), std::string::npos)
+      << weeks_text(*report);
+  EXPECT_EQ(parse_weeks("r.json", weeks_json(*report)).value_or(WeeksReport{}), *report);
+}
+
 // PARTITA_WEEK=SEED plays a week of it and prints the report; PARTITA_TROUBLE=1: with trouble.
 TEST(SimWeeks, AWeek) {
   const char* seed = std::getenv("PARTITA_WEEK");

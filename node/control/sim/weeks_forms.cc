@@ -75,6 +75,8 @@ void describe_weeks(Form& f, WeeksReport& report) {
       .whole("tasks_begun", report.tasks_begun, kNotNegative, "processes begun for them");
   f.optional(!report.notice.empty())
       .note("notice", report.notice, "the agent's last one, where a service is at risk");
+  f.optional(!report.refused_batch.empty())
+      .note("refused_batch", report.refused_batch, "why the last that was refused was");
   f.list("events", report.events, describe_event, {.indent = "    "}, "how often what happened");
   f.list("line", report.line, describe_point, {.indent = "    "}, "over time");
 }
@@ -112,6 +114,7 @@ std::string weeks_text(const WeeksReport& report) {
   for (const ServiceWeeks& one : report.services)
     if (!one.why.empty()) text += fmt::format("{} at the end: {}\n", one.name, one.why);
   if (!report.notice.empty()) text += "the agent: " + report.notice + "\n";
+  if (!report.refused_batch.empty()) text += "a batch was refused: " + report.refused_batch + "\n";
   std::string events;
   for (const WeeksEvent& one : report.events)
     events += fmt::format("{}{} {}", events.empty() ? "" : ", ", one.times, one.what);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/document.h"
 #include "hw/telemetry/forms.h"
 #include "hw/telemetry/physics.h"
 
@@ -26,7 +27,21 @@ std::string write_line(const Sample& sample) {
   return line + '\n';
 }
 
+std::string_view torn_end(std::string_view text) {
+  const std::string_view last = text.substr(text.rfind('\n') + 1);  // npos + 1 is 0
+  if (!last.starts_with('{') || parse_document("line", last)) return {};
+  return last;
+}
+
+std::string torn_note(std::string_view text, const std::string& name) {
+  const std::size_t bytes = torn_end(text).size();
+  if (bytes == 0) return {};
+  return fmt::format("{}: the last line was not written to its end ({} bytes), and is left out",
+                     name, bytes);
+}
+
 Result<Log> read_log(std::string_view text, const std::string& name) {
+  text.remove_suffix(torn_end(text).size());
   Log log;
   Continuity continuity;
   for (int line = 1; !text.empty(); ++line) {

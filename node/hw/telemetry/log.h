@@ -18,7 +18,12 @@ using Log = std::vector<Sample>;
 
 // The line, with its newline. parse(write_line(s)) == s, bit for bit.
 std::string write_line(const Sample& sample);
-// The whole log; `name` is what refusals call it.
+// The last line where it has no end and is only half of one: the disk was full, or whoever wrote it
+// died. Empty: there is none.
+std::string_view torn_end(std::string_view text);
+// A sentence about it; empty where there is none.
+std::string torn_note(std::string_view text, const std::string& name);
+// The whole log but a torn end; `name` is what refusals call it.
 Result<Log> read_log(std::string_view text, const std::string& name);
 
 }  // namespace partita::telemetry

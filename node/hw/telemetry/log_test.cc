@@ -99,6 +99,21 @@ TEST(TelemetryLog, BlankLinesAndCarriageReturnsCountAsLines) {
   EXPECT_EQ(bad.error().context, "f:3");
 }
 
+// Wherever the writing of the last line ended, the lines before it are read.
+TEST(TelemetryLog, ATornEndIsLeftOut) {
+  const std::string whole = write_line({.at = Seconds{1}}), last = write_line(full());
+  for (std::size_t bytes = 0; bytes < last.size() - 1; ++bytes) {
+    const std::string text = whole + last.substr(0, bytes);
+    EXPECT_EQ(torn_end(text), last.substr(0, bytes));
+    const auto log = read_log(text, "f");
+    ASSERT_TRUE(log) << to_string(log.error());
+    EXPECT_EQ(log->size(), 1u);
+  }
+  EXPECT_EQ(torn_end(whole + last.substr(0, last.size() - 1)), "");
+  refused(last.substr(0, 30), "JSON");  // not at the end
+  EXPECT_FALSE(read_log(last.substr(0, 30), "f"));
+}
+
 TEST(TelemetryLog, RefusesWhatIsNoSample) {
   refused("[]", "JSON object");
   refused("gpus: []", "JSON object");

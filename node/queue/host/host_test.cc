@@ -150,6 +150,19 @@ TEST(QueueHost, OthersComeAndGo) {
 }
 
 // A queue that has seen poor scalers come again and again leaves room, also after a restart.
+TEST(QueueHost, ATaskThatWaitsForWhatOthersHaveSaysSo) {
+  Bench bench;
+  bench.machine.host().others({Place{0, "7g.80gb", 0, ""}});
+  ASSERT_TRUE(bench.machine.submit(scaling("a")));
+  bench.machine.run_until(bench.world.now + 10 * kSec);
+  const auto why = [&] { return bench.machine.host().show(1, bench.world.now)->why; };
+  EXPECT_NE(why().find("others have every place"), std::string::npos) << why();
+  bench.machine.host().others({});
+  bench.machine.run_until(bench.world.now + kSec);
+  EXPECT_EQ(why(), "");
+  bench.finish();
+}
+
 TEST(QueueHost, WhatCameIsRememberedOverARestart) {
   Bench bench;
   Spec spec{.name = "poor", .command = "true", .user = "anna"};
