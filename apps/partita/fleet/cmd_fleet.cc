@@ -71,7 +71,7 @@ std::string user() {
 // Changes who may draw what, whoever else does at the same time.
 template <class Change>
 Result<void> change_power(Reached& reached, const Change& change) {
-  for (int tried = 0; tried < kTries; ++tried) {
+  for (int turn = 0; turn < kTries; ++turn) {
     const auto range = TRY(reached.store->range(reached.keys.power()));
     const long version = range.all.empty() ? 0 : range.all.front().version;
     fleet::FleetPower power = reached.view.power.value_or(fleet::FleetPower{});
@@ -89,7 +89,7 @@ Result<void> change_power(Reached& reached, const Change& change) {
 // Changes what is wanted, whoever else does at the same time.
 template <class Change>
 Result<fleet::Wanted> change_wanted(Reached& reached, const Change& change) {
-  for (int tried = 0; tried < kTries; ++tried) {
+  for (int turn = 0; turn < kTries; ++turn) {
     fleet::Wanted wanted = reached.view.wanted.value_or(fleet::Wanted{});
     TRY(change(wanted));
     wanted.by = user();
