@@ -219,8 +219,8 @@ profile::WorkloadProfile random_batches(Rng& rng, const hw::GpuModel& gpu,
   const double base = 1 + 19 * rng.uniform(), each = 0.5 + 4.5 * rng.uniform();
   const double power = 0.5 + 0.5 * rng.uniform();
   for (const int p : hw::plain_profiles(gpu))
-    for (const int batch : {1, 2, 4, 8, 16})
-      for (const int processes : {1, 2, 3}) {
+    for (const int processes : {1, 2, 3})
+      for (const int batch : {1, 2, 4, 8, 16}) {
         const int gpcs = gpu.profiles[static_cast<std::size_t>(p)].gpcs;
         const double shared = 1 + (processes - 1) * (0.3 + 0.7 * rng.uniform());
         const double ms = (base + each * batch) / std::pow(gpcs, power) * shared;
