@@ -255,7 +255,9 @@ Result<void> set_objective(Files& files, const ObjectiveFiles& named,
   if (named.watts) TRY(set_power(files, named, own, sources, problem));
   if (named.objective.empty()) return {};
   if (named.objective == "gpus") {
-    if (problem.fleet.size() > 1) problem.goal = plan::Goal::gpus;
+    // Of one model the fewest are planned anyway, and its price stays what it is.
+    if (problem.fleet.size() == 1) return {};
+    problem.goal = plan::Goal::gpus;
     for (plan::FleetEntry& entry : problem.fleet) entry.price = 1;
     return {};
   }

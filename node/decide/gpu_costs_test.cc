@@ -109,6 +109,12 @@ TEST(GpuCosts, APriceOfTheFleetFileStands) {
   const auto counted = costed({"gpus", "", "", fleet}, "");
   ASSERT_TRUE(counted);
   EXPECT_EQ(counted->fleet[0].price, 1);
+  EXPECT_EQ(counted->goal, plan::Goal::gpus);
+  // The fewest of one model are planned anyway: that is the plan that nobody asked for by name.
+  const auto one = costed({"gpus", "", "", fleet.substr(0, fleet.find("\n-", 8))}, "");
+  ASSERT_TRUE(one) << to_string(one.error());
+  EXPECT_EQ(one->fleet.size(), 1U);
+  EXPECT_EQ(one->fleet[0].price, 7);
 }
 
 // By hand: 20 W at rest, 60 W clocked. 108 SMs: on 54 of them 100 W more, on all 160 W.

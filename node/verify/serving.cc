@@ -856,7 +856,8 @@ class ServingJudge : Findings {
              "states that it misses the SLO");
   }
 
-  // The queueing rule: every instance under its share of the load.
+  // The queueing rule: every instance under its share of the load that is planned for; what is
+  // stated is of the rate alone.
   void check_queues(const Service& service, const std::vector<Placed>& placed) {
     double total = 0;
     for (const Placed& one : placed) total += one.weight();
@@ -864,11 +865,14 @@ class ServingJudge : Findings {
     const double stated = row == rows_.end() ? kUnknown : row->second->predicted_latency.value;
     double understated = 0;
     for (const Placed& one : placed) {
-      const double load = service.rate.value * (one.weight() / total);
+      const double load = plan::planning_rate(service).value * (one.weight() / total);
       if (!one.point || !(load > 0)) continue;
-      const QueueAnswer& found =
-          queues_.ask({one.workload, one.shape->gpcs, one.point->batch, one.point->processes, load,
-                       service.slo.value, service.percentile, stated, problem_.rule.dispatch});
+      QueueQuestion question{
+          one.workload,      one.shape->gpcs,    one.point->batch, one.point->processes,  load,
+          service.slo.value, service.percentile, stated,           problem_.rule.dispatch};
+      const QueueAnswer& found = queues_.ask(question);
+      question.load = service.rate.value * (one.weight() / total);
+      const QueueAnswer& usual = queues_.ask(question);
       if (!found.stable)
         report("overload", name_of(one), load, found.saturation,
                "req/s that arrive, and that full batches back to back would carry");
@@ -876,7 +880,7 @@ class ServingJudge : Findings {
         report("slo", name_of(one), found.latency, service.slo.value,
                fmt::format("ms: p{:g} of service {} at {:.6g} req/s", service.percentile,
                            service.name, load));
-      if (!found.states_truth) understated = std::max(understated, found.latency);
+      if (!usual.states_truth) understated = std::max(understated, usual.latency);
     }
     if (understated > 0)
       report("service_row", fmt::format("service {} predicted_latency_ms", service.name), stated,
@@ -929,7 +933,7 @@ class ServingJudge : Findings {
       report("survive", subject, carried, needed, "req/s that the others carry, and that arrive");
     if (problem_.rule.kind != plan::SloRule::Kind::queueing) return;
     for (const Placed& one : left) {
-      const double load = service.rate.value * (one.weight() / total);
+      const double load = needed * (one.weight() / total);
       if (!one.point || !(load > 0)) continue;
       const QueueAnswer& found =
           queues_.ask({one.workload, one.shape->gpcs, one.point->batch, one.point->processes, load,

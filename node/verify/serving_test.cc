@@ -591,6 +591,46 @@ TEST(Verify, QueueingRule) {
   EXPECT_EQ(with_slo(100, 100.5), Said{row});  // admits a miss
 }
 
+// Headroom is planned for as if it arrived; what is stated is of the rate alone.
+TEST(Verify, QueueingRuleKeepsTheSloWithHeadroom) {
+  const auto with_headroom = [](double rate, double headroom, double slo, double stated) {
+    Case c = a100(plan::kQueueing);
+    c.problem.services[2].rate = c.plan.services[2].rate = Rps{rate};
+    c.problem.services[2].traffic.headroom = c.plan.services[2].traffic.headroom = headroom;
+    c.problem.services[2].slo = c.plan.services[2].slo = Millis{slo};
+    c.plan.services[2].predicted_latency = Millis{stated};
+    return words(c);
+  };
+  using Said = std::set<std::string>;
+  const Said missed{"slo: gpu 0 instance 1", "slo: gpu 1 instance 2"};
+  EXPECT_EQ(with_headroom(100, 0, 36, 35), Said{});
+  Said untrue = missed;
+  untrue.insert("service_row: service talk predicted_latency_ms");
+  EXPECT_EQ(with_headroom(750, 0, 60, 59), untrue);
+  EXPECT_EQ(with_headroom(100, 6.5, 60, 59), missed);
+  EXPECT_EQ(with_headroom(375, 1, 60, 59), missed);
+  // 300 ms are kept with 375 req/s on each; 35 ms, which are true of 50, need not be.
+  EXPECT_EQ(with_headroom(750, 0, 300, 35), Said{"service_row: service talk predicted_latency_ms"});
+  EXPECT_EQ(with_headroom(100, 6.5, 300, 35), Said{});
+}
+
+TEST(Verify, QueueingRuleKeepsTheSloWithHeadroomAfterALoss) {
+  const auto after_loss = [](double rate, double headroom) {
+    Case c = a100(plan::kQueueing);
+    c.problem.survive = c.plan.survive = 1;
+    c.problem.services = {service("talk", "lm", rate, 60)};
+    c.problem.services[0].traffic.headroom = headroom;
+    c.plan.gpus[0].instances = c.plan.gpus[1].instances = {segment("3g.40gb", 4, "talk")};
+    complete(c.problem, c.plan);
+    return words(c);
+  };
+  using Said = std::set<std::string>;
+  const Said missed{"survive: service talk without gpu 0", "survive: service talk without gpu 1"};
+  EXPECT_EQ(after_loss(60, 0), Said{});
+  EXPECT_EQ(after_loss(375, 0), missed);  // of the 389.6 that one carries
+  EXPECT_EQ(after_loss(60, 5.25), missed);
+}
+
 TEST(Verify, QueueingRuleNamesTheOverload) {
   Case c = a100(plan::kQueueing);
   c.problem.services[2].rate = c.plan.services[2].rate = Rps{800};  // carried: 2 x 389.6

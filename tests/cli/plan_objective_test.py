@@ -47,6 +47,15 @@ class Objective(harness.CliTest):
         self.assertAlmostEqual(objective["cost"], 5.12 * objective["gpus"])
         self.assertEqual(objective["least"], "cost")
 
+    def test_fewest_gpus_of_one_model_at_its_price_pass_verify(self):
+        self.write("f.yaml", "gpus:\n  - {gpu: A100-80GB, profiles: p.csv, price: 2}\n")
+        fleet = ["--services", "s.yaml", "--fleet", "f.yaml"]
+        out = self.ok("plan", *fleet, "--objective", "gpus", "--format", "json")
+        self.write("plan.json", out)
+        self.ok("verify", "plan.json", *fleet)
+        objective = json.loads(out)["objective"]
+        self.assertEqual(objective["cost"], 2 * objective["gpus"])
+
     def test_what_is_not_meant_is_refused(self):
         self.write("apart.yaml", SERVICES.replace("800}", "800, anti_affinity: [a]}"))
         for args, message in (

@@ -173,6 +173,11 @@ class ApartPlanner {
     return false;
   }
 
+  bool better(const GpuCounts& gpus, int gpcs) const {
+    const double ours = price(gpus), known = price(result_.counts), cent = 1e-9 * (1 + known);
+    return ours < known - cent || (ours < known + cent && gpcs < result_.gpcs);
+  }
+
   // False where nodes do not hold its groups of GPUs.
   bool accept(ApartPlan plan) {
     Counts sum{};
@@ -188,9 +193,7 @@ class ApartPlanner {
     const GpuCounts counts = counts_of(plan);
     for (std::size_t m = 0; m < counts.size(); ++m)
       if (problem_.fleet[m].count && counts[m] > *problem_.fleet[m].count) return true;
-    if (best_ &&
-        std::pair(price(counts), gpcs_of(plan)) >= std::pair(price(result_.counts), result_.gpcs))
-      return true;
+    if (best_ && !better(counts, gpcs_of(plan))) return true;
     best_ = plan;
     result_.counts = counts;
     result_.gpcs = gpcs_of(plan);
@@ -256,33 +259,57 @@ class ApartPlanner {
     if (best_ && result_.refuted_cheaper) result_.bound = price(result_.counts);
   }
 
+  // On these GPUs, and on all others that cost as much.
   void search_slices() {
-    const GpuCounts gpus = result_.counts;
+    const Trials equal = equally_priced(problem_, result_.counts);
+    const int alone = slices_alone();
+    bool all = equal.complete;
+    int least = INT32_MAX;
+    for (std::size_t i = 0; i < equal.counts.size() && alone < result_.gpcs; ++i) {
+      if (i > 0 && result_.nodes <= 0) {
+        all = false;
+        break;
+      }
+      least = std::min(least, search_slices_on(equal.counts[i]));
+    }
+    result_.gpc_bound = std::min(all ? std::max(alone, least) : alone, result_.gpcs);
+  }
+
+  // Every service's cheapest cover by itself.
+  int slices_alone() {
+    limit_spread(INT32_MAX);
+    double sum = 0;
+    for (const Kind& unit : apart_.units)
+      sum += cheapest_cover(unit, fleet_.gpcs, fleet_.classes).bound;
+    return static_cast<int>(round_up(sum));
+  }
+
+  // Slices that a plan on these GPUs has at least, where there are fewer than known.
+  int search_slices_on(const GpuCounts& gpus) {
     limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
     const ApartNode node = having(gpus, 1, kBeyondFixed);
-    const ApartSolution root =
-        master_.solve(node, [](double bound, double value) {
-          return round_up(bound) >= round_up(value);
-        });
+    const ApartSolution root = master_.solve(node, [this](double bound, double value) {
+      return round_up(bound) >= round_up(value) || (!single() && round_up(bound) >= result_.gpcs);
+    });
     result_.nodes -= solve_cost() * root.rounds;
-    result_.gpc_bound = static_cast<int>(round_up(root.bound));
+    int least = static_cast<int>(round_up(root.bound));
     for (int seed = 0; seed < kDives; ++seed) {
-      while (result_.gpcs > result_.gpc_bound && result_.nodes > 0) {
+      while (result_.gpcs > least && result_.nodes > 0) {
         const auto plan = dive(
             node, {result_.gpcs - 1 + 1e-6, kDiscrepancies, 150, static_cast<std::uint64_t>(seed)});
         if (!plan || !accept(*plan)) break;
       }
     }
     // A low target is soon decided; each that has no plan raises the bound.
-    while (result_.gpcs > result_.gpc_bound && result_.nodes > 0) {
-      const Verdict verdict = tree(node, result_.gpc_bound + 1e-6);
+    while (result_.gpcs > least && result_.nodes > 0) {
+      const Verdict verdict = tree(node, least + 1e-6);
       if (verdict != Verdict::none) break;
-      ++result_.gpc_bound;
+      ++least;
     }
-    if (result_.gpcs > result_.gpc_bound && result_.nodes > 0 &&
+    if (result_.gpcs > least && result_.nodes > 0 &&
         tree(node, result_.gpcs - 1 + 1e-6) == Verdict::none)
-      result_.gpc_bound = result_.gpcs;
-    result_.gpc_bound = std::min(result_.gpc_bound, result_.gpcs);
+      least = result_.gpcs;
+    return least;
   }
 
   // Cells to services.

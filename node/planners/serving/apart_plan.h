@@ -21,7 +21,7 @@ struct ApartResult {
   std::vector<Counts> covers;  // per service
   std::vector<int> counts;     // GPUs per model
   int gpcs = 0;
-  int gpc_bound = 0;  // given that many GPUs
+  int gpc_bound = 0;  // at that price
   long nodes = 0;     // left
   std::vector<std::string> explanation;
 };

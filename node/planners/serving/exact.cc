@@ -13,6 +13,7 @@
 #include "planners/serving/energy.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/planning.h"
+#include "planners/serving/pool_memo.h"
 #include "planners/serving/pooled.h"
 #include "planners/serving/survive.h"
 #include "planners/serving/watts.h"
@@ -140,12 +141,15 @@ class ExactPlanner : Planning {
     return static_cast<int>(most);
   }
 
-  // The rows of the packing for fixed numbers of GPUs.
-  SearchProblem search_problem(const GpuCounts& gpus) {
-    const int all = std::accumulate(gpus.begin(), gpus.end(), 0);
+  void limit_spread(int gpus) {
     for (std::size_t i = 0; i < table_.kinds.size(); ++i)
       if (problem_.services[static_cast<std::size_t>(table_.services[i][0])].spread)
-        table_.kinds[i].max_count = all;
+        table_.kinds[i].max_count = gpus;
+  }
+
+  // The rows of the packing for fixed numbers of GPUs.
+  SearchProblem search_problem(const GpuCounts& gpus) {
+    limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
     return rows_on(gpus);
   }
 
@@ -274,6 +278,7 @@ class ExactPlanner : Planning {
 
   void search_gpcs() {
     best_gpcs_ = gpcs_of(choice_);
+    limit_spread(single() ? gpus_[0] : INT32_MAX);
     Choice cheapest(table_.kinds.size());
     double least = 0;
     for (std::size_t i = 0; i < table_.kinds.size(); ++i) {
@@ -284,36 +289,63 @@ class ExactPlanner : Planning {
     gpc_bound_ = static_cast<int>(round_up(least));
     if (gpc_bound_ < best_gpcs_) {
       const std::vector<double> packing_free(fleet_.rows.size(), 0);
-      try_gpcs(gpc_bound_, packing_free, gpu_master_.columns, cheapest);
+      try_gpcs(gpus_, gpc_bound_, packing_free, gpu_master_.columns, cheapest);
     }
     if (gpc_bound_ < best_gpcs_) improve_gpcs();
     say(fmt::format("compute slices: at least {}, found {}", gpc_bound_, best_gpcs_));
   }
 
-  // Prices the packing against the slices, then tries totals from the bound upwards.
+  // On these GPUs, and on all others that cost as much.
   void improve_gpcs() {
+    const Trials equal = equally_priced(problem_, gpus_);
+    std::vector<Column> seed = gpu_master_.columns;
+    bool all = equal.complete;
+    int least = INT32_MAX;
+    for (std::size_t i = 0; i < equal.counts.size() && gpc_bound_ < best_gpcs_; ++i) {
+      if (i > 0 && nodes_ <= 0) {
+        all = false;
+        break;
+      }
+      const MasterSolution solution = price_gpcs(equal.counts[i], seed);
+      if (i == 0) seed = solution.columns;
+      least = std::min(least, improve_gpcs_on(equal.counts[i], solution));
+    }
+    if (all) gpc_bound_ = std::max(gpc_bound_, std::min(least, best_gpcs_));
+  }
+
+  // The packing against the slices.
+  MasterSolution price_gpcs(const GpuCounts& gpus, const std::vector<Column>& seed) {
+    limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
     MasterProblem master = master_problem();
     master.gpc_price = 1;
-    for (const int gpus : gpus_)
-      master.supply.push_back({static_cast<double>(gpus), kExtraGpuPrice});
-    const int most = best_gpcs_;
-    const MasterSolution solution =
-        solve_master(master, gpu_master_.columns, [most](double bound, double value) {
+    for (const int count : gpus)
+      master.supply.push_back({static_cast<double>(count), kExtraGpuPrice});
+    MasterSolution solution =
+        solve_master(master, seed, [most = best_gpcs_](double bound, double value) {
           return round_up(bound) >= round_up(value) || round_up(bound) >= most;
         });
-    gpc_bound_ = std::max(gpc_bound_, static_cast<int>(round_up(solution.bound)));
+    if (!single())
+      nodes_ -= kNodesPerRow * static_cast<long>(table_.kinds.size()) * solution.rounds;
+    return solution;
+  }
+
+  // Tries totals from the bound upwards; how many slices a plan on these GPUs has at least.
+  int improve_gpcs_on(const GpuCounts& gpus, const MasterSolution& solution) {
+    int bound = std::max(gpc_bound_, static_cast<int>(round_up(solution.bound)));
+    if (bound >= best_gpcs_) return bound;
     const Choice start = round_columns(table_.kinds, solution.columns);
-    for (int target = gpc_bound_, step = 1; target < best_gpcs_; target += step) {
-      const Verdict verdict = try_gpcs(target, solution.multipliers, solution.columns, start);
-      if (verdict == Verdict::none && target == gpc_bound_) gpc_bound_ = target + 1;
+    for (int target = bound, step = 1; target < best_gpcs_; target += step) {
+      const Verdict verdict = try_gpcs(gpus, target, solution.multipliers, solution.columns, start);
+      if (verdict == Verdict::none && target == bound) bound = target + 1;
       if (verdict == Verdict::unknown) step *= 2;
     }
+    return bound;
   }
 
   // With the GPUs fixed: a plan of at most `target` slices becomes the choice.
-  Verdict try_gpcs(int target, std::vector<double> multipliers, const std::vector<Column>& columns,
-                   const Choice& start) {
-    SearchProblem problem = search_problem(gpus_);
+  Verdict try_gpcs(const GpuCounts& gpus, int target, std::vector<double> multipliers,
+                   const std::vector<Column>& columns, const Choice& start) {
+    SearchProblem problem = search_problem(gpus);
     SearchRow slices{{}, target};
     for (std::size_t k = 0; k < static_cast<std::size_t>(fleet_.classes); ++k)
       slices.weight[k] = std::lround(fleet_.gpcs[k]);
@@ -321,8 +353,9 @@ class ExactPlanner : Planning {
     problem.rows.push_back(slices);
     multipliers.push_back(1);
     problem.certificates.push_back({std::move(multipliers)});
-    SearchResult result = search(problem, columns, start, gpus_);
+    SearchResult result = search(problem, columns, start, gpus);
     if (result.verdict == Verdict::found) {
+      gpus_ = gpus;
       choice_ = std::move(result.choice);
       best_gpcs_ = gpcs_of(choice_);
     }
@@ -428,11 +461,14 @@ Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) 
     KnownRules rules;
     Options each = options;
     each.rules = &rules;
+    PoolMemo pools;
+    if (!each.pools && problem.fleet.size() > 1) each.pools = &pools;
     Options share = each;
     share.node_budget = options.node_budget / 10;
-    const auto solve = [&](const std::vector<PointTables>& modes) {
-      return problem.survive > 0 ? plan_surviving(problem, modes, share)
-                                 : plan_exact(problem, modes, each);
+    const auto solve = [&](const plan::ServingProblem& asked,
+                           const std::vector<PointTables>& modes) {
+      return asked.survive > 0 ? plan_surviving(asked, modes, share)
+                               : plan_exact(asked, modes, each);
     };
     return complete(plan_pools(problem, each, solve), problem, "exact", watch);
   }

@@ -13,7 +13,8 @@
 // Limits: Options::node_budget search nodes; when it is reached the gap stands in the objective.
 // Services that must keep apart go another way (apart_plan.h), with patterns of whole GPUs; with
 // more than kMaxApartGroups groups of them they are placed after counting, and a bound may stay
-// open. In a fleet of several GPU models the slices are minimised for the chosen numbers of GPUs.
+// open. In a fleet of several GPU models the slices are minimised on all numbers of GPUs of the
+// least price; with more than kMaxEqualTrials of them (fleet.h) their bound may stay open.
 #pragma once
 
 #include <vector>

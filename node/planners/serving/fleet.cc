@@ -37,6 +37,55 @@ std::set<std::string> named_in_avoid(const std::vector<plan::Service>& services)
   return names;
 }
 
+double price_of(const std::vector<plan::FleetEntry>& fleet, const std::vector<int>& gpus) {
+  double sum = 0;
+  for (std::size_t m = 0; m < gpus.size(); ++m) sum += gpus[m] * fleet[m].price;
+  return sum;
+}
+
+int apart_by(const std::vector<int>& a, const std::vector<int>& b) {
+  int sum = 0;
+  for (std::size_t m = 0; m < a.size(); ++m) sum += std::abs(a[m] - b[m]);
+  return sum;
+}
+
+// All ways to spend a sum on GPUs; false when there are too many to look at.
+class Spending {
+ public:
+  Spending(const std::vector<plan::FleetEntry>& fleet, double sum)
+      : fleet_(fleet), sum_(sum), cent_(1e-9 * (1 + sum)), gpus_(fleet.size(), 0) {}
+
+  bool run(std::vector<std::vector<int>>& found) { return spend(0, sum_, found); }
+
+ private:
+  static constexpr int kMostSteps = 1'000'000;
+
+  bool spend(std::size_t m, double left, std::vector<std::vector<int>>& found) {
+    if (++steps_ > kMostSteps) return false;
+    if (m == fleet_.size()) {
+      if (left < cent_) found.push_back(gpus_);
+      return true;
+    }
+    const double price = fleet_[m].price;
+    double limit = fleet_[m].count.value_or(INT32_MAX);
+    if (price > 0) limit = std::min(limit, (left + cent_) / price);
+    if (limit > kMostSteps) return false;
+    const int most = static_cast<int>(limit);
+    // The last one takes the rest, and what costs nothing is taken whole.
+    const bool all = m + 1 == fleet_.size() || price <= 0;
+    for (int n = all ? most : 0; n <= most; ++n) {
+      gpus_[m] = n;
+      if (!spend(m + 1, left - n * price, found)) return false;
+    }
+    return true;
+  }
+
+  const std::vector<plan::FleetEntry>& fleet_;
+  const double sum_, cent_;  // as good as nothing, however it was added up
+  std::vector<int> gpus_;
+  int steps_ = 0;
+};
+
 }  // namespace
 
 Mode mode_in(const plan::ServingProblem& problem, const PointTables& tables, const Fleet& fleet,
@@ -168,11 +217,7 @@ Trials fleet_trials(const plan::ServingProblem& problem, double bound,
     for (int gpus = static_cast<int>(bound); gpus <= most; ++gpus) result.counts.push_back({gpus});
     return result;
   }
-  const auto price = [&](const std::vector<int>& gpus) {
-    double sum = 0;
-    for (std::size_t m = 0; m < gpus.size(); ++m) sum += gpus[m] * fleet[m].price;
-    return sum;
-  };
+  const auto price = [&](const std::vector<int>& gpus) { return price_of(fleet, gpus); };
   // Per model: up to its count, and to what the incumbent's price buys.
   std::vector<int> most;
   double size = 1;
@@ -201,6 +246,22 @@ Trials fleet_trials(const plan::ServingProblem& problem, double bound,
     result.counts.resize(kMaxFleetTrials);
     result.complete = false;
   }
+  return result;
+}
+
+Trials equally_priced(const plan::ServingProblem& problem, const std::vector<int>& gpus) {
+  Trials result{{gpus}, true};
+  if (problem.fleet.size() == 1) return result;
+  std::vector<std::vector<int>> equal;
+  result.complete = Spending(problem.fleet, price_of(problem.fleet, gpus)).run(equal);
+  std::erase(equal, gpus);
+  std::ranges::stable_sort(equal, {},
+                           [&](const std::vector<int>& other) { return apart_by(gpus, other); });
+  if (equal.size() > kMaxEqualTrials) {
+    equal.resize(kMaxEqualTrials);
+    result.complete = false;
+  }
+  result.counts.insert(result.counts.end(), equal.begin(), equal.end());
   return result;
 }
 

@@ -59,6 +59,11 @@ inline constexpr std::size_t kMaxFleetTrials = 3000;
 Trials fleet_trials(const plan::ServingProblem& problem, double bound,
                     const std::optional<std::vector<int>>& incumbent);
 
+// These numbers of GPUs and then all others of the same price, the nearest first: on each the
+// slices may be fewer. Limit: kMaxEqualTrials.
+inline constexpr std::size_t kMaxEqualTrials = 200;
+Trials equally_priced(const plan::ServingProblem& problem, const std::vector<int>& gpus);
+
 // Services that agree in everything that matters for counting, and (where watts count) in what they
 // burn, with the indices of the services.
 struct KindTable {

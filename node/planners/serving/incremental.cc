@@ -591,11 +591,11 @@ IncrementalOutcome incremental(const plan::ServingProblem& problem,
   result.outcome.refusals = cannot_survive(problem, "incremental");
   if (!result.outcome.refusals.empty()) return result;
   if (problem.rule.kind == plan::SloRule::Kind::pooled) {
-    Outcome checked =
-        plan_pools_in_one_mode(problem, options.base, [&](const std::vector<PointTables>& modes) {
-          result = incremental_of(problem, current, modes.front(), options);
-          return result.outcome;
-        });
+    const auto solve = [&](const plan::ServingProblem&, const std::vector<PointTables>& modes) {
+      result = incremental_of(problem, current, modes.front(), options);
+      return result.outcome;
+    };
+    Outcome checked = plan_pools_in_one_mode(problem, options.base, solve);
     result.outcome = std::move(checked);
   } else {
     PointTables tables;

@@ -356,14 +356,14 @@ Outcome plan_variant(const plan::ServingProblem& problem, const Variant& variant
       .max_processes = std::min(problem.max_processes, variant.max_processes)};
   std::erase_if(used.fleet.front().gpu.profiles, [](const auto& p) { return !p.plain(); });
   Stopwatch watch(options);
-  const auto solve = [&](const std::vector<PointTables>& modes) {
+  const auto solve = [&](const plan::ServingProblem&, const std::vector<PointTables>& modes) {
     return ParvaPlanner(used).run(variant.optimize, modes.front().front());
   };
   if (used.rule.kind == plan::SloRule::Kind::pooled)
     return complete(plan_pools_in_one_mode(used, options, solve), used, variant.name, watch);
   const PointTable table = best_points(used, used.fleet.front());
   watch.points_done(used.rule);
-  return complete(solve({{table}}), used, variant.name, watch);
+  return complete(solve(used, {{table}}), used, variant.name, watch);
 }
 
 }  // namespace

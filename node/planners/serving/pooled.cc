@@ -219,6 +219,12 @@ std::vector<plan::Reason> beyond(const plan::ServingProblem& problem, const Poin
       {"fleet_count", one_model ? problem.fleet.front().gpu.name : "fleet", most, least, limit}};
 }
 
+int gpcs_of(const plan::ServingProblem& problem, std::size_t entry, int profile) {
+  return problem.fleet[entry].gpu.profiles[at(profile)].gpcs;
+}
+
+using Other = std::function<std::optional<plan::ServingPlan>(const Outcome&)>;
+
 class PoolPlanner {
  public:
   PoolPlanner(const plan::ServingProblem& problem, const Options& options)
@@ -231,7 +237,20 @@ class PoolPlanner {
         language_(std::ranges::any_of(
             problem.services, [](const plan::Service& one) { return one.tokens.has_value(); })) {}
 
-  Outcome plan(const PointPlanner& solve, bool one_mode) {
+  // `other`: a better one than is found, which may be asked for.
+  Outcome plan(const PointPlanner& solve, bool one_mode, const Other& other = {}) {
+    Outcome outcome = pools(solve, one_mode);
+    if (outcome.plan) state_bounds(*outcome.plan);
+    if (other)
+      if (auto better = other(outcome)) {
+        state_bounds(*better);
+        outcome = {std::move(better), {}};
+      }
+    if (outcome.plan) fill_rows(problem_, *outcome.plan, oracle_);
+    return outcome;
+  }
+  // A plan whose pools hold, without bounds.
+  Outcome pools(const PointPlanner& solve, bool one_mode) {
     if (auto reasons = unseen(problem_); !reasons.empty()) return refused(reasons);
     make_modes();
     if (auto reasons = unservable(problem_, modes_); !reasons.empty()) return refused(reasons);
@@ -249,8 +268,6 @@ class PoolPlanner {
       if (auto reasons = keep_one_mode(); !reasons.empty()) return refused(reasons);
     Outcome outcome = solve_until_pools_hold(solve);
     if (!outcome.plan) return refused(worded(std::move(outcome.refusals)));
-    state_bounds(*outcome.plan);
-    fill_rows(problem_, *outcome.plan, oracle_);
     return outcome;
   }
 
@@ -290,15 +307,12 @@ class PoolPlanner {
         const int n = counts[at(fleet_.first_class[e]) + k];
         const auto& point = table.best[s][k];
         if (n > 0)
-          add(parts, {e, gpcs_of(e, table.profiles[k]), point->batch, point->processes, n});
+          add(parts,
+              {e, gpcs_of(problem_, e, table.profiles[k]), point->batch, point->processes, n});
       }
     }
     std::sort(parts.begin(), parts.end());
     return parts;
-  }
-
-  int gpcs_of(std::size_t entry, int profile) const {
-    return problem_.fleet[entry].gpu.profiles[at(profile)].gpcs;
   }
 
   // The least demand worth trying: by the closed form where that is good, else the rate itself.
@@ -464,8 +478,10 @@ class PoolPlanner {
 
   // One mode per service: the one in which the best plan of all modes runs it.
   std::vector<plan::Reason> keep_one_mode() {
-    const Outcome best = solve_until_pools_hold(
-        [&](const Modes& modes) { return plan_exact(problem_, modes, options_); });
+    const Outcome best =
+        solve_until_pools_hold([&](const plan::ServingProblem& asked, const Modes& modes) {
+          return plan_exact(asked, modes, options_);
+        });
     if (!best.plan) return best.refusals;
     const std::vector<PoolParts> pools = pools_of(problem_, *best.plan);
     PointTables kept = modes_.front();
@@ -549,7 +565,7 @@ class PoolPlanner {
       if (auto plan = level_pools()) return {std::move(plan), {}};
     std::fill(missed_.begin(), missed_.end(), 0);
     for (int round = 1;; ++round) {
-      Outcome outcome = solve(modes_);
+      Outcome outcome = solve(problem_, modes_);
       if (!outcome.plan) return outcome;
       const int failed = raise_failing(*outcome.plan);
       if (failed == 0) {
@@ -595,7 +611,7 @@ class PoolPlanner {
       double each = kept ? rate_as_it_runs(problem_, table, s, part) : 0;
       for (std::size_t k = 0; k < table.profiles.size(); ++k) {
         const auto& point = table.best[s][k];
-        if (point && gpcs_of(part.entry, table.profiles[k]) == part.gpcs &&
+        if (point && gpcs_of(problem_, part.entry, table.profiles[k]) == part.gpcs &&
             point->batch == part.batch && point->processes == part.processes)
           each = point->throughput.value;
       }
@@ -721,11 +737,51 @@ class PoolPlanner {
   std::vector<Settled> settled_;  // per service, when each is planned by itself
 };
 
+bool worth_fewer_models(const plan::ServingProblem& problem, const Outcome& outcome) {
+  if (problem.fleet.size() == 1 || problem.goal == plan::Goal::energy) return false;
+  if (!outcome.plan)
+    return std::ranges::any_of(outcome.refusals, [](const plan::Reason& reason) {
+      return reason.constraint == plan::kNotFound;
+    });
+  const plan::Objective& objective = outcome.plan->objective;
+  return objective.cost > objective.lower_bound_cost * (1 + 1e-9);
+}
+
+// The cheapest on fewer GPU models, where it is cheaper than what is known.
+std::optional<plan::ServingPlan> of_fewer_models(const plan::ServingProblem& problem,
+                                                 const Options& options, const PointPlanner& solve,
+                                                 const Outcome& known) {
+  std::optional<plan::ServingPlan> found;
+  const auto& fleet = problem.fleet;
+  double least = known.plan ? known.plan->objective.cost : kNever;
+  const auto offer = [&](std::vector<plan::FleetEntry> entries) {
+    plan::ServingProblem fewer = problem;
+    fewer.fleet = std::move(entries);
+    Outcome outcome = PoolPlanner(fewer, options).pools(solve, false);
+    if (!outcome.plan || outcome.plan->objective.cost >= least * (1 - 1e-9)) return;
+    found = std::move(outcome.plan);
+    least = found->objective.cost;
+  };
+  for (const plan::FleetEntry& entry : fleet) offer({entry});
+  if (fleet.size() == 3)
+    for (std::size_t out = 0; out < 3; ++out) offer({fleet[out == 0], fleet[out == 2 ? 1 : 2]});
+  if (found)
+    found->explanation.push_back(
+        "planned without some GPU models of the fleet: with all of them it was not cheaper");
+  return found;
+}
+
 }  // namespace
 
 Outcome plan_pools(const plan::ServingProblem& problem, const Options& options,
                    const PointPlanner& solve) {
-  return PoolPlanner(problem, options).plan(solve, false);
+  TokenOracle tokens;
+  Options each = options;
+  if (!each.tokens) each.tokens = &tokens;
+  return PoolPlanner(problem, each).plan(solve, false, [&](const Outcome& known) {
+    return worth_fewer_models(problem, known) ? of_fewer_models(problem, each, solve, known)
+                                              : std::nullopt;
+  });
 }
 
 Outcome plan_pools_in_one_mode(const plan::ServingProblem& problem, const Options& options,

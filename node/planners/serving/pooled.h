@@ -23,10 +23,15 @@
 
 namespace partita::planners::serving {
 
-// A planner over points: every service may use any one of the modes.
-using PointPlanner = std::function<Outcome(const std::vector<PointTables>& modes)>;
+// A planner over points: every service may use any one of the modes. The problem is the one asked
+// about, or the same with fewer GPU models.
+using PointPlanner =
+    std::function<Outcome(const plan::ServingProblem&, const std::vector<PointTables>& modes)>;
 
-// The plan of `solve` with all modes, its pools checked, with the bounds of the relaxation.
+// The plan of `solve` with all modes, its pools checked, with the bounds of the relaxation. What a
+// mode needs is found for all GPU models together, and one that needs more makes the others dearer:
+// where a fleet's plan costs more than its bound, fewer of its models are planned too (each alone;
+// of three, pairs as well), and the cheapest plan is taken.
 Outcome plan_pools(const plan::ServingProblem& problem, const Options& options,
                    const PointPlanner& solve);
 // The same for planners that know one point per shape: every service in the mode that the best plan
