@@ -5,16 +5,16 @@
 #include <numeric>
 #include <utility>
 
-
 namespace partita::plan {
 namespace {
 
-constexpr double kBursts = 12;         // of a fixed length
+constexpr double kBursts = 12;  // of a fixed length
 constexpr double kRandomBursts = 150;
 // As many are played where these are too many.
 constexpr std::size_t kFixed = 4, kFewestRandom = 6, kRandom = 16;
-constexpr double kBefore = 0.1;        // of what is played of a pause, before the first burst
-constexpr double kNearlyAsBusy = 0.7;  // as the busiest
+constexpr double kBefore = 0.1;  // of what is played of a pause, before the first burst
+constexpr double kMostMore = 0.25;
+constexpr int kMostHalvings = 20;
 constexpr double kGaps = 20'000;
 constexpr double kMinute = 60;
 
@@ -63,13 +63,20 @@ void add_phase(Stretch phase, double shorter, double each, std::vector<Stretch>&
   into.push_back({half, phase.rate, phase.length.value / half.value - first});
 }
 
+// How many times as many come of `played` requests at a rate, so that what falls behind shows it.
+double more_of(double played, Rps rate, Millis slo) {
+  return 1 + std::min(kMostMore, rate.value * slo.value / 1e3 / played);
+}
+
 // Bursts, each before its pause, behind a pause that does not count.
-std::vector<Stretch> bursts(const OnOff& on_off, Rps rate, bool random, double most) {
+std::vector<Stretch> bursts(const OnOff& on_off, Rps rate, Millis slo, bool random, double most) {
   const double burst = on_off.peak * rate.value * on_off.seconds;
   const double pauses = on_off.every * rate.value - burst;
-  const std::size_t whole = clamped(most / (burst + pauses), 0, static_cast<std::size_t>(random ? kRandomBursts : kBursts));
-  const std::size_t count = std::max(whole, random ? clamped(most / 2 / burst, kFewestRandom, kRandom)
-                                                   : clamped(most / 8 / burst, 1, kFixed));
+  const std::size_t whole = clamped(most / (burst + pauses), 0,
+                                    static_cast<std::size_t>(random ? kRandomBursts : kBursts));
+  const std::size_t count =
+      std::max(whole, random ? clamped(most / 2 / burst, kFewestRandom, kRandom)
+                             : clamped(most / 8 / burst, 1, kFixed));
   const auto n = static_cast<double>(count);
   const double shorter = std::min(1.0, most / 2 / (n * burst));
   const double each = whole == count ? pauses * n : most / n - burst * shorter;
@@ -84,8 +91,10 @@ std::vector<Stretch> bursts(const OnOff& on_off, Rps rate, bool random, double m
     const Seconds length{on * on_off.seconds};
     const Rps peak = rate * on_off.peak;
     if (shorter < 1) {
-      stretches.push_back({length * (shorter / 2), peak, 1});
-      stretches.push_back({length * (shorter / 2), peak, 2 / shorter - 1});
+      const double more = more_of(burst * shorter, peak, slo);
+      const Seconds half = length * (shorter / 2 / more);
+      stretches.push_back({half, peak * more, 1});
+      stretches.push_back({half, peak * more, 2 / shorter - 1});
     } else {
       stretches.push_back({length, peak});
     }
@@ -94,108 +103,95 @@ std::vector<Stretch> bursts(const OnOff& on_off, Rps rate, bool random, double m
   return stretches;
 }
 
-// A recording at a rate: its requests per part of it.
-struct Recording {
-  const TrafficTrace& trace;
-  double scale = 1;  // of recorded times
-  double part = kMinute;
-  std::vector<double> counts = {};
+// A recording at a rate, once.
+class Period {
+ public:
+  Period(const TrafficTrace& trace, Rps rate)
+      : trace_(trace), scale_(trace.mean().value / rate.value) {
+    for (const double count : trace.per_minute) until_.push_back(until_.back() + count / scale_);
+  }
+
+  double length() const { return trace_.span().value * (timed() ? scale_ : 1); }
+  double requests_until(double time) const {
+    if (timed()) return static_cast<double>(recorded_before(time));
+    const std::size_t i = minute_at(time);
+    const double into = std::min(1.0, time / kMinute - static_cast<double>(i));
+    return until_[i] + into * (until_[i + 1] - until_[i]);
+  }
+
+  // Adds what lies between; `more` times as much where it is Poisson's.
+  void cut(double from, double to, double weight, double more, std::vector<Stretch>& into) const {
+    if (timed()) {
+      const std::size_t first = recorded_before(from), last = recorded_before(to);
+      into.push_back({Seconds{to - from}, Rps{static_cast<double>(last - first) / (to - from)},
+                      weight, first, last, Seconds{from}});
+      return;
+    }
+    for (std::size_t i = minute_at(from); i + 1 < until_.size() && from < to; ++i) {
+      const double end = std::min(kMinute * static_cast<double>(i + 1), to);
+      const Rps rate{(until_[i + 1] - until_[i]) / kMinute};
+      if (end > from) into.push_back({Seconds{(end - from) / more}, rate * more, weight});
+      from = std::max(from, end);
+    }
+  }
+
+ private:
+  bool timed() const { return !trace_.times_s.empty(); }
+  std::size_t minute_at(double time) const {
+    return std::min(static_cast<std::size_t>(time / kMinute), until_.size() - 2);
+  }
+  std::size_t recorded_before(double time) const {
+    const std::vector<double>& times = trace_.times_s;
+    const double until = times.front() + time / scale_;
+    return static_cast<std::size_t>(std::ranges::lower_bound(times, until) - times.begin());
+  }
+
+  const TrafficTrace& trace_;
+  double scale_ = 1;              // of recorded times; of counts' requests its inverse
+  std::vector<double> until_{0};  // requests until the ends of minutes
 };
 
-Recording recording(const TrafficTrace& trace, Rps rate) {
-  const double scale = trace.mean().value / rate.value;
-  if (trace.times_s.empty()) {
-    Recording counts{trace, scale, kMinute, trace.per_minute};
-    for (double& one : counts.counts) one /= scale;
-    return counts;
-  }
-  constexpr double kInPart = 400;
-  constexpr std::size_t kMostParts = 4096;
-  const std::size_t parts =
-      clamped(static_cast<double>(trace.times_s.size()) / kInPart, 1, kMostParts);
-  Recording found{trace, scale, trace.span().value / static_cast<double>(parts) * scale,
-                  std::vector<double>(parts)};
-  for (const double time : trace.times_s)
-    ++found.counts[std::min(parts - 1, static_cast<std::size_t>((time - trace.times_s.front()) *
-                                                                scale / found.part))];
-  return found;
-}
-
-// The parts from `first` on.
-struct Busiest {
-  std::size_t first = 0, parts = 1;
-  double requests = 0;
+struct Window {
+  double from = 0, requests = 0;
 };
 
-// The longest of 1, 2, 4, ... parts whose requests are no more than `most`; else one.
-Busiest busiest_of(const std::vector<double>& counts, double most) {
-  std::vector<double> until{0};
-  for (const double one : counts) until.push_back(until.back() + one);
-  Busiest found;
-  for (std::size_t parts = 1; parts <= counts.size(); parts *= 2) {
-    Busiest next{0, parts, -1};
-    for (std::size_t i = 0; i + parts <= counts.size(); ++i)
-      if (const double sum = until[i + parts] - until[i]; sum > next.requests)
-        next = {i, parts, sum};
-    if (parts > 1 && next.requests > most) break;
-    found = next;
+// The busiest first.
+std::vector<Window> windows_of(const Period& period, std::size_t count) {
+  std::vector<Window> windows(count);
+  const double each = period.length() / static_cast<double>(count);
+  double before = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double until = period.requests_until(each * static_cast<double>(i + 1));
+    windows[i] = {each * static_cast<double>(i), until - before};
+    before = until;
   }
-  return found;
+  std::ranges::stable_sort(windows, std::ranges::greater{}, &Window::requests);
+  return windows;
 }
 
-// A part as it was recorded, or so much of its beginning.
-Stretch part_of(const Recording& recorded, std::size_t i, double share, double weight) {
-  const double from = recorded.part * static_cast<double>(i), length = recorded.part * share;
-  Stretch one{Seconds{length}, Rps{recorded.counts[i] / recorded.part}, weight};
-  const std::vector<double>& times = recorded.trace.times_s;
-  if (times.empty()) return one;
-  const auto place = [&](double time) {
-    const double recorded_at = times.front() + time / recorded.scale;
-    return static_cast<std::size_t>(std::ranges::lower_bound(times, recorded_at) - times.begin());
-  };
-  one.first = place(from);
-  one.last = place(from + length);
-  one.into = Seconds{from};
-  one.rate = Rps{static_cast<double>(one.last - one.first) / length};
-  return one;
-}
+// The first of 1, 1, 2, 4, ... windows.
+std::size_t first_of(int number) { return number == 0 ? 0 : std::size_t{1} << (number - 1); }
 
-// `most` requests or the whole that follows the parts, before the next that are as busy.
-std::vector<std::size_t> aftermath(const std::vector<double>& counts, std::size_t end, double most,
-                                   double busy) {
-  std::vector<std::size_t> parts;
-  for (std::size_t k = 0; k < counts.size(); ++k) {
-    const std::size_t i = (end + k) % counts.size();
-    if (parts.empty() && counts[i] >= busy) continue;
-    if (counts[i] >= busy || counts[i] > most) break;
-    most -= counts[i];
-    parts.push_back(i);
+std::vector<Stretch> of_recording(const Period& period, Millis slo, double most) {
+  for (int halvings = 1;; ++halvings) {
+    const auto windows = windows_of(period, std::size_t{1} << halvings);
+    double all = 0;
+    for (int i = 0; i <= halvings; ++i) all += windows[first_of(i)].requests;
+    if (all > most && halvings < kMostHalvings) continue;
+    const double kept = std::min(1.0, most / all);  // of a window
+    const double length = kept * period.length() / static_cast<double>(windows.size());
+    std::vector<Stretch> stretches;
+    for (int i = 0; i <= halvings; ++i) {
+      const Window& window = windows[first_of(i)];
+      double sum = 0;
+      for (std::size_t k = first_of(i); k < first_of(i + 1); ++k) sum += windows[k].requests;
+      const double weight = window.requests > 0 ? sum / window.requests / kept : 0;
+      const double played = window.requests * kept;
+      const double more = length < kMinute ? more_of(played + 1, Rps{played / length}, slo) : 1;
+      period.cut(window.from, window.from + length, weight, more, stretches);
+    }
+    return stretches;
   }
-  return parts;
-}
-
-std::vector<Stretch> of_recording(const Recording& recorded, double most) {
-  const std::vector<double>& counts = recorded.counts;
-  const Busiest busiest = busiest_of(counts, most / 4);
-  const double busy = kNearlyAsBusy * busiest.requests / static_cast<double>(busiest.parts);
-  const auto after = aftermath(counts, busiest.first + busiest.parts, most / 4, busy);
-  double alike = 0, others = 0, after_it = 0;
-  for (const double one : counts) (one >= busy ? alike : others) += one;
-  for (const std::size_t i : after) after_it += counts[i];
-  // Of what is less busy, what follows the busiest stands for as much as that, the day for the rest.
-  const double times = alike / busiest.requests;
-  const double followed = after_it > 0 ? std::min(times, others / after_it) : 0;
-  const double shorter = std::min(1.0, most / 2 / (alike + others));
-  const double rest = others > 0 ? (others - followed * after_it) / others / shorter : 0;
-  std::vector<Stretch> stretches;
-  for (const double one : counts)
-    stretches.push_back({Seconds{recorded.part * shorter}, Rps{one / recorded.part},
-                         one >= busy ? 0 : rest});
-  const double share = std::min(1.0, most / 4 / busiest.requests);
-  for (std::size_t i = 0; i < busiest.parts; ++i)
-    stretches.push_back(part_of(recorded, busiest.first + i, share, times / share));
-  for (const std::size_t i : after) stretches.push_back(part_of(recorded, i, 1, followed));
-  return stretches;
 }
 
 }  // namespace
@@ -204,15 +200,16 @@ long telling_requests(const Arrivals& arrivals, Rps rate, long most) {
   return static_cast<long>(std::min(telling(arrivals, rate), static_cast<double>(most)));
 }
 
-std::vector<Stretch> telling_stretches(const Arrivals& arrivals, Rps rate, long most) {
+std::vector<Stretch> telling_stretches(const Arrivals& arrivals, Rps rate, Millis slo, long most) {
   const auto limit = static_cast<double>(most);
   if (telling(arrivals, rate) <= limit) return {};
   if (const auto* burst = std::get_if<BurstArrivals>(&arrivals))
-    return bursts(burst->on_off, rate, false, limit);
+    return bursts(burst->on_off, rate, slo, false, limit);
   if (const auto* mmpp = std::get_if<MmppArrivals>(&arrivals))
-    return bursts(mmpp->on_off, rate, true, limit);
+    return bursts(mmpp->on_off, rate, slo, true, limit);
   const auto* recorded = std::get_if<TraceArrivals>(&arrivals);
-  return recorded ? of_recording(recording(*recorded->trace, rate), limit) : std::vector<Stretch>();
+  return recorded ? of_recording(Period(*recorded->trace, rate), slo, limit)
+                  : std::vector<Stretch>();
 }
 
 }  // namespace partita::plan

@@ -33,10 +33,13 @@ struct Stretch {
 //   first part is played, in which a queue catches up; the next stands for the rest of it, and is
 //   late where the queue has not caught up by then.
 // - Bursts too long for that are shortened, and their ends stand for what is left out, as if the
-//   rate lasted for ever; what comes after is shortened as much, as so much less is behind.
-// - Of a recording every minute (of recorded times, of some hundred) is shortened alike. Its busiest
-//   stretch is played as it is, and what follows: they count for all that are nearly as busy.
-std::vector<Stretch> telling_stretches(const Arrivals& arrivals, Rps rate,
+//   rate lasted for ever; what comes after is shortened as much, as so much less is behind. A queue
+//   that falls behind but slowly would not show it: where what may wait within `slo` is a share of
+//   what is played of a burst, more come by that share, a quarter at most.
+// - A recording is cut into 2, 4, 8, ... equal windows until these fit: the busiest, the next, and
+//   then the busiest of the next 2, 4, ..., each for all of these, and likewise with more. What a
+//   queue has not caught up with goes on in the next window, which stands for as many or more.
+std::vector<Stretch> telling_stretches(const Arrivals& arrivals, Rps rate, Millis slo,
                                        long most = kMostTelling);
 
 }  // namespace partita::plan

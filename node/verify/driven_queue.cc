@@ -48,10 +48,10 @@ class Drive {
                  : 0),
         units_(units),
         stretches_(stretches),
-        arrivals_(stretches.empty()
-                      ? plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))
-                      : plan::ArrivalSource::of(stretches, queue.arrivals, queue.load,
-                                                Rng(kJudgeSeed))),
+        arrivals_(
+            stretches.empty()
+                ? plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))
+                : plan::ArrivalSource::of(stretches, queue.arrivals, queue.load, Rng(kJudgeSeed))),
         slo_(std::llround(queue.slo.value * kNanosPerMilli)) {
     for (const plan::PoolMember& member : queue.policy.members) processes_ += member.processes;
     arrival_ = drawn();
@@ -345,7 +345,8 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units, long most_tol
     return verdict;
   }
   const double allowed = 1 - queue.percentile / 100;
-  if (const auto stretches = plan::telling_stretches(queue.arrivals, queue.load, most_told);
+  if (const auto stretches =
+          plan::telling_stretches(queue.arrivals, queue.load, queue.slo, most_told);
       !stretches.empty())
     return drive_stretches(queue, units, stretches);
   const bool poisson = plan::is_poisson(queue.arrivals);
@@ -353,9 +354,10 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units, long most_tol
       poisson && queue.policy.slo &&
       std::min(lundberg(queue, full), surely_late(queue, full)) < kComfortable * allowed;
   Drive run(queue, units, {});
-  long next = comfortable ? kFewestDriven
-                          : std::max({decent(queue, full), telling(queue, full),
-                                      plan::telling_requests(queue.arrivals, queue.load, most_told)});
+  long next = comfortable
+                  ? kFewestDriven
+                  : std::max({decent(queue, full), telling(queue, full),
+                              plan::telling_requests(queue.arrivals, queue.load, most_told)});
   const long most = std::max(kMostDriven, next);
   while (true) {
     run.run(next);

@@ -210,11 +210,12 @@ std::vector<Asked> drawn_in_stretches(const plan::Terms& service, Rps rate, Rps 
       !trace || !trace->trace || trace->trace->times_s.empty())
     all = rate;  // Poisson's at every moment, so its parts are
   const double most = std::min(kMost * (all / rate), 1.0 * plan::kMostTelling);
-  const auto stretches = plan::telling_stretches(law, all, static_cast<long>(most));
+  const Millis first = service.tokens->ttft;
+  const auto stretches = plan::telling_stretches(law, all, first.value > 0 ? first : service.slo,
+                                                 static_cast<long>(most));
   if (stretches.empty()) return {};
-  std::vector<Asked> asked =
-      drawn_from(plan::ArrivalSource::of(stretches, law, all, root.split(2)), service, rate / all,
-                 plan::kMostTelling, root.split(1));
+  std::vector<Asked> asked = drawn_from(plan::ArrivalSource::of(stretches, law, all, root.split(2)),
+                                        service, rate / all, plan::kMostTelling, root.split(1));
   std::size_t stretch = 0;
   double end = stretches.front().length.value;
   for (Asked& one : asked) {

@@ -117,7 +117,8 @@ Lateness lateness_of(const plan::Terms& service, const profile::TokenEngine& eng
     late_at_end += one && i >= end;
   }
   const double share = all > 0 ? late / all : 0;
-  if (first == 0) return {share, share};  // what falls behind is late in the last ones, which weigh most
+  if (first == 0)
+    return {share, share};  // what falls behind is late in the last ones, which weigh most
   const std::size_t last_ones = requests.size() - end;
   return {share, last_ones > 0 ? late_at_end / static_cast<double>(last_ones) : 0};
 }
@@ -128,8 +129,8 @@ EngineRun run_of(const profile::TokenEngine& engine, const std::vector<Request>&
   return *std::move(run);
 }
 
-// None: what tells can be played. A share at random of what is Poisson's at every moment is so, too;
-// of recorded times it is drawn.
+// None: what tells can be played. A share at random of what is Poisson's at every moment is so,
+// too; of recorded times it is drawn.
 std::vector<Request> requests_in_stretches(const plan::Terms& service, const ReplicaLoad& load,
                                            Rps source) {
   const plan::Arrivals& law = service.traffic.arrivals;
@@ -139,12 +140,13 @@ std::vector<Request> requests_in_stretches(const plan::Terms& service, const Rep
   const double share = load.rate / rate;
   const auto most = static_cast<long>(
       std::min(std::max(kMostTellingRequests, load.count) / share, 1.0 * plan::kMostTelling));
-  const std::vector<plan::Stretch> stretches = plan::telling_stretches(law, rate, most);
+  const Millis slo = service.tokens->ttft.value > 0 ? service.tokens->ttft : service.slo;
+  const std::vector<plan::Stretch> stretches = plan::telling_stretches(law, rate, slo, most);
   if (stretches.empty()) return {};
   const Rng root(load.seed);
-  std::vector<Request> requests = requests_of(
-      *service.tokens, plan::ArrivalSource::of(stretches, law, rate, root.split(1)), share,
-      std::numeric_limits<int>::max(), root.split(2));
+  std::vector<Request> requests =
+      requests_of(*service.tokens, plan::ArrivalSource::of(stretches, law, rate, root.split(1)),
+                  share, std::numeric_limits<int>::max(), root.split(2));
   double end = 0;
   auto request = requests.begin();
   for (const plan::Stretch& one : stretches) {

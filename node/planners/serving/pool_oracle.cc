@@ -175,14 +175,14 @@ std::size_t PoolOracle::law_of(const plan::Service& service) {
 PoolOracle::Drawn& PoolOracle::drawn(const plan::Service& service, Rps rate) {
   if (drawn_.service == &service && drawn_.rate == rate.value) return drawn_;
   const plan::Arrivals& law = service.traffic.arrivals;
-  drawn_ = {&service, rate.value, plan::telling_stretches(law, rate, most_told_), {}, {}, {}};
+  drawn_ = {&service, rate.value, plan::telling_stretches(law, rate, service.slo, most_told_),
+            {},       {},         {}};
   if (drawn_.stretches.empty()) {
     drawn_.source = plan::ArrivalSource::of(law, rate, Rng(kArrivalSeed));
     return drawn_;
   }
   drawn_.source = plan::ArrivalSource::of(drawn_.stretches, law, rate, Rng(kArrivalSeed));
-  for (plan::Nanos time = drawn_.source.next(); time != plan::kForever;
-       time = drawn_.source.next())
+  for (plan::Nanos time = drawn_.source.next(); time != plan::kForever; time = drawn_.source.next())
     drawn_.times.push_back(time);
   double end = 0;
   for (const plan::Stretch& one : drawn_.stretches) {

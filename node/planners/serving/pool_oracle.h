@@ -59,8 +59,8 @@ class PoolOracle {
 
  private:
   using Key = std::pair<int, PoolParts>;
-  // Arrivals that are not Poisson, drawn once for all runs of a service at a rate; of stretches that
-  // stand for more (telling.h) all of them.
+  // Arrivals that are not Poisson, drawn once for all runs of a service at a rate; of stretches
+  // that stand for more (telling.h) all of them.
   struct Drawn {
     const plan::Service* service = nullptr;
     double rate = 0;
