@@ -75,6 +75,19 @@ ArrivalSource ArrivalSource::recorded(std::span<const double> times_s) {
   return source;
 }
 
+ArrivalSource ArrivalSource::of(std::span<const Stretch> stretches, const Arrivals& arrivals,
+                                Rps rate, Rng rng) {
+  ArrivalSource source(Kind::stretches, rate, rng);
+  if (const auto* recorded = std::get_if<TraceArrivals>(&arrivals);
+      recorded && !recorded->trace->times_s.empty()) {
+    source.trace_ = recorded->trace;
+    source.scale_ = recorded->trace->mean().value / rate.value * kSecondNs;
+  }
+  source.stretches_ = stretches;
+  if (!stretches.empty()) source.start_stretch();
+  return source;
+}
+
 void ArrivalSource::start_on_off(const OnOff& on_off, Rps rate) {
   CHECK(0 < on_off.seconds && on_off.seconds < on_off.every);
   on_ns_ = on_off.seconds * kSecondNs;
@@ -148,6 +161,31 @@ double ArrivalSource::modulated() {
   return clock_ns_;
 }
 
+// The present stretch begins at the end of the one before.
+void ArrivalSource::start_stretch() {
+  const Stretch& now = stretches_.front();
+  index_ = now.first;
+  phase_rate_ = now.rate.value / kSecondNs;
+  clock_ns_ = phase_end_ns_;
+  phase_end_ns_ += now.length.value * kSecondNs;
+}
+
+double ArrivalSource::in_stretches() {
+  for (double need = rng_.exponential(); !stretches_.empty();) {
+    const Stretch& now = stretches_.front();
+    if (index_ < now.last) {
+      const double at = (trace_->times_s[index_++] - trace_->times_s.front()) * scale_;
+      return phase_end_ns_ - (now.into + now.length).value * kSecondNs + at;
+    }
+    const double left = now.first < now.last ? 0 : (phase_end_ns_ - clock_ns_) * phase_rate_;
+    if (need < left) return clock_ns_ += need / phase_rate_;
+    need -= left;
+    stretches_ = stretches_.subspan(1);
+    if (!stretches_.empty()) start_stretch();
+  }
+  return kNeverNs;
+}
+
 // The recorded times, once more whenever they have ended.
 double ArrivalSource::replayed() {
   const std::vector<double>& times = trace_->times_s;
@@ -205,6 +243,8 @@ Nanos ArrivalSource::next() {
       return to_nanos(modulated());
     case Kind::times:
       return to_nanos(replayed());
+    case Kind::stretches:
+      return to_nanos(in_stretches());
     case Kind::recorded:
       break;
   }
@@ -212,22 +252,6 @@ Nanos ArrivalSource::next() {
   const double time_s = times_s_.front();
   times_s_ = times_s_.subspan(1);
   return to_nanos(std::round(time_s * kSecondNs));
-}
-
-long telling_requests(const Arrivals& arrivals, Rps rate) {
-  constexpr double kBursts = 12;  // of a fixed length
-  constexpr double kRandomBursts = 150;
-  constexpr double kGaps = 20'000;
-  double requests = 0;
-  if (const auto* gamma = std::get_if<GammaArrivals>(&arrivals))
-    requests = kGaps * std::max(1.0, gamma->cv * gamma->cv);
-  if (const auto* burst = std::get_if<BurstArrivals>(&arrivals))
-    requests = kBursts * burst->on_off.every * rate.value;
-  if (const auto* mmpp = std::get_if<MmppArrivals>(&arrivals))
-    requests = kRandomBursts * mmpp->on_off.every * rate.value;
-  if (const auto* trace = std::get_if<TraceArrivals>(&arrivals); trace && trace->trace)
-    requests = trace->trace->span().value * trace->trace->mean().value;
-  return static_cast<long>(std::min(requests, 1.0 * kMostTelling));
 }
 
 }  // namespace partita::plan

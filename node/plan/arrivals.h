@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "base/units.h"
 #include "plan/dispatcher.h"
+#include "plan/telling.h"
 #include "plan/traffic.h"
 
 namespace partita::plan {
@@ -26,12 +27,15 @@ class ArrivalSource {
   static ArrivalSource of(const Arrivals& arrivals, Rps rate, Rng rng);
   // `times_s` ascending, once; the caller keeps them alive.
   static ArrivalSource recorded(std::span<const double> times_s);
+  // What stands for such arrivals (telling_stretches() of these), once; the caller keeps it alive.
+  static ArrivalSource of(std::span<const Stretch> stretches, const Arrivals& arrivals, Rps rate,
+                          Rng rng);
 
   // The next arrival, never before the previous one; kForever when a recording has ended.
   Nanos next();
 
  private:
-  enum class Kind { recorded, poisson, uniform, gamma, burst, mmpp, times, counts };
+  enum class Kind { recorded, poisson, uniform, gamma, burst, mmpp, times, counts, stretches };
   struct Laws;
 
   ArrivalSource(Kind kind, Rps rate, Rng rng);
@@ -42,6 +46,8 @@ class ArrivalSource {
   double modulated();
   void next_phase();
   double replayed();
+  void start_stretch();
+  double in_stretches();
 
   Kind kind_ = Kind::recorded;
   Rng rng_{0};
@@ -60,11 +66,7 @@ class ArrivalSource {
   std::size_t index_ = 0;
   std::shared_ptr<const TrafficTrace> trace_;
   std::span<const double> times_s_;
+  std::span<const Stretch> stretches_;  // the present one, and those that follow
 };
-
-// How many requests of such traffic tell what it does to a queue: some hundred gaps of gamma times
-// its dispersion, dozens of bursts, a whole recording; at most kMostTelling, at least 0 (Poisson).
-inline constexpr long kMostTelling = 4'000'000;
-long telling_requests(const Arrivals& arrivals, Rps rate);
 
 }  // namespace partita::plan

@@ -40,13 +40,18 @@ constexpr long kLongestMemory = 400'000;
 
 class Drive {
  public:
-  Drive(const DrivenQueue& queue, UnitArrivals& units)
+  // `stretches`: that are played for its arrivals, none: these.
+  Drive(const DrivenQueue& queue, UnitArrivals& units, std::span<const plan::Stretch> stretches)
       : dispatcher_(queue.policy),
         gap_(plan::is_poisson(queue.arrivals)
                  ? std::min(kNanosPerSecond / queue.load.value, kLongestGap)
                  : 0),
         units_(units),
-        arrivals_(plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))),
+        stretches_(stretches),
+        arrivals_(
+            stretches.empty()
+                ? plan::ArrivalSource::of(queue.arrivals, queue.load, Rng(kJudgeSeed))
+                : plan::ArrivalSource::of(stretches, queue.arrivals, queue.load, Rng(kJudgeSeed))),
         slo_(std::llround(queue.slo.value * kNanosPerMilli)) {
     for (const plan::PoolMember& member : queue.policy.members) processes_ += member.processes;
     arrival_ = drawn();
@@ -54,6 +59,25 @@ class Drive {
 
   void run(long requests) {
     while (served_ < requests) step();
+  }
+  // All stretches, to their ends.
+  void run_stretches() {
+    plan::ArrivalSource all = arrivals_;
+    long requests = arrival_ < plan::kForever;
+    while (all.next() < plan::kForever) ++requests;
+    weigh_every_ = requests / static_cast<long>(kMostKept) + 1;
+    run(requests);
+  }
+  // Of the traffic that the stretches stand for.
+  double late_share() const { return weight_ > 0 ? late_weight_ / weight_ : 0; }
+  Millis weighted_percentile(double percent) {
+    std::ranges::sort(weighed_);
+    double left = 0;
+    for (const auto& [latency, weight] : weighed_) left += weight * percent / 100;
+    for (const auto& [latency, weight] : weighed_)
+      if ((left -= weight) < 0) return Millis{static_cast<double>(latency) / kNanosPerMilli};
+    return Millis{weighed_.empty() ? 0
+                                   : static_cast<double>(weighed_.back().first) / kNanosPerMilli};
   }
   // One SLO's worth of requests at once; then, when that must have been worked off, counting begins
   // anew.
@@ -116,10 +140,24 @@ class Drive {
       const Nanos done = now + decision.duration;
       served_ += decision.dispatch;
       const std::span<const Nanos> batch = dispatcher_.dispatched();
+      if (!stretches_.empty()) weigh(batch, done);
       keep_some(batch, done);
       for (std::size_t i = 0; i < batch.size() && done - batch[i] > slo_; ++i) ++late_;
     }
     wake_ = decision.wake_at;
+  }
+
+  // Those of a batch come no earlier than those of the batch before.
+  void weigh(std::span<const Nanos> batch, Nanos done) {
+    for (const Nanos came : batch) {
+      while (static_cast<double>(came) >= stretch_end_ && next_stretch_ < stretches_.size())
+        stretch_end_ += stretches_[next_stretch_++].length.value * kNanosPerSecond;
+      const double weight = stretches_[next_stretch_ - 1].weight;
+      weight_ += weight;
+      if (done - came > slo_) late_weight_ += weight;
+      if (weight > 0 && weighed_count_++ % weigh_every_ == 0)
+        weighed_.emplace_back(done - came, weight);
+    }
   }
 
   // Every stride_-th request.
@@ -148,6 +186,11 @@ class Drive {
   UnitArrivals& units_;
   std::size_t chunk_ = 0;  // of the units, behind the one in which the next lies
   const double *next_ = nullptr, *last_ = nullptr;
+  std::span<const plan::Stretch> stretches_;
+  std::size_t next_stretch_ = 0;
+  double stretch_end_ = 0, weight_ = 0, late_weight_ = 0;
+  long weigh_every_ = 1, weighed_count_ = 0;
+  std::vector<std::pair<Nanos, double>> weighed_;  // latencies, and what each stands for
   plan::ArrivalSource arrivals_;
   Nanos slo_ = 0, now_ = 0, arrival_ = 0, wake_ = plan::kForever;
   std::priority_queue<End, std::vector<End>, std::greater<>> running_;
@@ -252,6 +295,17 @@ long telling(const DrivenQueue& queue, Rps full) {
   return static_cast<long>(std::min(1.0 * kLongestDriven, most / allowed));
 }
 
+DrivenVerdict drive_stretches(const DrivenQueue& queue, UnitArrivals& units,
+                              std::span<const plan::Stretch> stretches) {
+  Drive run(queue, units, stretches);
+  run.run_stretches();
+  DrivenVerdict verdict;
+  verdict.late = run.late_share();
+  verdict.holds = verdict.late <= 1 - queue.percentile / 100;
+  verdict.latency = run.weighted_percentile(queue.percentile);
+  return verdict;
+}
+
 }  // namespace
 
 Rps full_rate(const plan::DispatchPolicy& policy) {
@@ -282,7 +336,7 @@ PoolMemo::Key PoolMemo::key_of(const DrivenQueue& queue) {
   return key;
 }
 
-DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
+DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units, long most_told) {
   DrivenVerdict verdict;
   const Rps full = full_rate(queue.policy);
   verdict.stable = queue.load < full;
@@ -291,14 +345,19 @@ DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units) {
     return verdict;
   }
   const double allowed = 1 - queue.percentile / 100;
+  if (const auto stretches =
+          plan::telling_stretches(queue.arrivals, queue.load, queue.slo, most_told);
+      !stretches.empty())
+    return drive_stretches(queue, units, stretches);
   const bool poisson = plan::is_poisson(queue.arrivals);
   const bool comfortable =
       poisson && queue.policy.slo &&
       std::min(lundberg(queue, full), surely_late(queue, full)) < kComfortable * allowed;
-  Drive run(queue, units);
-  long next = comfortable ? kFewestDriven
-                          : std::max({decent(queue, full), telling(queue, full),
-                                      plan::telling_requests(queue.arrivals, queue.load)});
+  Drive run(queue, units, {});
+  long next = comfortable
+                  ? kFewestDriven
+                  : std::max({decent(queue, full), telling(queue, full),
+                              plan::telling_requests(queue.arrivals, queue.load, most_told)});
   const long most = std::max(kMostDriven, next);
   while (true) {
     run.run(next);

@@ -45,6 +45,9 @@ Rps full_rate(const plan::DispatchPolicy& policy);
 inline constexpr long kFewestDriven = 3'000;
 inline constexpr long kMostDriven = 300'000;
 inline constexpr long kLongestDriven = 4'000'000;  // for percentiles whose misses are rare
-DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units);
+// Of bursts and recordings of which more than `most_told` requests tell, what stands for them is
+// played whole and counted by its weight (plan/telling.h).
+DrivenVerdict drive(const DrivenQueue& queue, UnitArrivals& units,
+                    long most_told = plan::kMostTelling);
 
 }  // namespace partita::verify

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <vector>
 
+#include "base/rng.h"
 #include "profile/published.h"
 
 namespace partita::verify {
@@ -140,6 +142,68 @@ TEST(DrivenQueue, NearSaturationNoRunIsTrusted) {
   EXPECT_FALSE(verdict.holds);
   EXPECT_GT(verdict.late, 0.001);
   EXPECT_TRUE(at_load(0.994).stable);
+}
+
+plan::TraceArrivals minutes(std::vector<double> counts) {
+  return {"x", "", std::make_shared<const plan::TrafficTrace>(plan::TrafficTrace{{}, counts})};
+}
+
+// Some minutes of a quiet hour or two are busy, together or here and there.
+std::vector<double> random_minutes(Rng& rng) {
+  std::vector<double> counts(30 + rng.below(30));
+  const double busy = 2 + 8 * rng.uniform();
+  for (double& one : counts) one = 50 + 50 * rng.uniform();
+  const std::size_t from = rng.below(20);
+  const bool together = rng.uniform() < 0.5;
+  for (std::size_t i = 0; i < 2 + rng.below(8); ++i)
+    counts[together ? from + i : rng.below(counts.size())] *= busy;
+  return counts;
+}
+
+plan::Arrivals random_law(Rng& rng) {
+  const double peak = 1.5 + 8 * rng.uniform(), every = 60 + 240 * rng.uniform();
+  const plan::OnOff on_off{peak, every * (0.005 + 0.8 * rng.uniform() / peak), every};
+  const double kind = rng.uniform();
+  if (kind < 0.4) return plan::BurstArrivals{on_off};
+  if (kind < 0.6) return plan::MmppArrivals{on_off};
+  return minutes(random_minutes(rng));
+}
+
+// What stands for bursts and recordings that are too long finds no fewer late than whole periods
+// do, and where a burst is far from too much or from little, as many.
+TEST(DrivenQueue, WhatStandsForLongBurstsIsLateNoLessOften) {
+  constexpr long kTold = 15'000, kAll = 4'000'000;
+  constexpr int kRounds = 20;
+  constexpr double kShare = 0.7;  // planners spend half of what may be late
+  Rng rng(20);
+  double more = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    DrivenQueue queue =
+        one_at_a_time(0.1 + 0.8 * rng.uniform(), 20 + 200 * rng.uniform(), 99, true);
+    queue.arrivals = random_law(rng);
+    UnitArrivals units;
+    const double whole = drive(queue, units, kAll).late;
+    const double some = drive(queue, units, kTold).late;
+    EXPECT_GE(some, kShare * whole - 0.002) << round << plan::to_string(queue.arrivals);
+    if (!std::holds_alternative<plan::TraceArrivals>(queue.arrivals)) more += some - whole;
+  }
+  EXPECT_LT(more / kRounds, 0.1);
+}
+
+// 800 requests/s, ten times as many for 400 s of 20,000: a queue that carries twice the rate is
+// late for all of a fifth and for what it takes to catch up.
+TEST(DrivenQueue, ABurstLongerThanWhatIsPlayedIsNotOverlooked) {
+  DrivenQueue queue = one_at_a_time(0.4, 100, 99, true);
+  queue.arrivals = plan::BurstArrivals{{10, 400, 20'000}};
+  UnitArrivals units;
+  const DrivenVerdict verdict = drive(queue, units, 100'000);
+  EXPECT_FALSE(verdict.holds);
+  // 4,000/s come in the burst and 327/s else, of 1,000/s; so the queue catches up in 1,782 s.
+  const double late = (400 * 4000 + 400 * 3000 / (1000 - 326.5) * 326.5) / (20'000 * 400.0);
+  EXPECT_GE(verdict.late, 0.95 * late);
+  EXPECT_LE(verdict.late, 1.5 * late);
+  queue.arrivals = plan::BurstArrivals{{2, 400, 20'000}};
+  EXPECT_TRUE(drive(queue, units, 100'000).holds);  // 800/s of 1,000
 }
 
 }  // namespace

@@ -190,21 +190,14 @@ class Replica {
   double now_ = 0;
 };
 
-// At least `count`, and as many as tell what bursts do.
-std::vector<Asked> requests_for(const plan::Terms& service, Rps rate, double count) {
-  const Rng root(0x10d9e);
-  Rng draws = root.split(1);
-  const bool split = !plan::is_poisson(service.traffic.arrivals);  // a part of Poisson is Poisson
-  const Rps all = split ? std::max(rate, plan::planning_rate(service)) : rate;
-  plan::ArrivalSource source =
-      plan::ArrivalSource::of(service.traffic.arrivals, all, root.split(2));
-  const auto telling = static_cast<double>(plan::telling_requests(service.traffic.arrivals, all));
-  count = std::max(count, std::min(kMost, telling * (rate / all)));
+// What comes to the replica of a source of `all` requests/s; `most` of them at most.
+std::vector<Asked> drawn_from(plan::ArrivalSource source, const plan::Terms& service, double share,
+                              double most, Rng draws) {
   std::vector<Asked> asked;
-  while (static_cast<double>(asked.size()) < count) {
+  while (static_cast<double>(asked.size()) < most) {
     const plan::Nanos time = source.next();
     if (time == plan::kForever) break;
-    if (split && draws.uniform() >= rate / all) continue;
+    if (share < 1 && draws.uniform() >= share) continue;
     const plan::Length length = plan::drawn(*service.tokens, draws);
     Asked& one = asked.emplace_back();
     one.arrival = static_cast<double>(time) / kNanosPerMs;
@@ -213,6 +206,43 @@ std::vector<Asked> requests_for(const plan::Terms& service, Rps rate, double cou
     one.out = length.out;
   }
   return asked;
+}
+
+// Each stretch is as long as `most` requests of the replica let it be.
+std::vector<Asked> drawn_in_stretches(const plan::Terms& service, Rps rate, Rps all,
+                                      const Rng& root) {
+  const plan::Arrivals& law = service.traffic.arrivals;
+  if (const auto* trace = std::get_if<plan::TraceArrivals>(&law);
+      !trace || !trace->trace || trace->trace->times_s.empty())
+    all = rate;  // Poisson's at every moment, so its parts are
+  const double most = std::min(kMost * (all / rate), 1.0 * plan::kMostTelling);
+  const Millis first = service.tokens->ttft;
+  const auto stretches = plan::telling_stretches(law, all, first.value > 0 ? first : service.slo,
+                                                 static_cast<long>(most));
+  if (stretches.empty()) return {};
+  std::vector<Asked> asked = drawn_from(plan::ArrivalSource::of(stretches, law, all, root.split(2)),
+                                        service, rate / all, plan::kMostTelling, root.split(1));
+  std::size_t stretch = 0;
+  double end = stretches.front().length.value;
+  for (Asked& one : asked) {
+    while (one.arrival / 1e3 >= end && stretch + 1 < stretches.size())
+      end += stretches[++stretch].length.value;
+    one.weight = stretches[stretch].weight;
+  }
+  return asked;
+}
+
+// At least `count`, and as many as tell what bursts do.
+std::vector<Asked> requests_for(const plan::Terms& service, Rps rate, double count) {
+  const Rng root(0x10d9e);
+  const plan::Arrivals& law = service.traffic.arrivals;
+  const bool split = !plan::is_poisson(law);  // a part of Poisson is Poisson
+  const Rps all = split ? std::max(rate, plan::planning_rate(service)) : rate;
+  if (auto asked = drawn_in_stretches(service, rate, all, root); !asked.empty()) return asked;
+  const auto telling = static_cast<double>(plan::telling_requests(law, all));
+  count = std::max(count, std::min(kMost, telling * (rate / all)));
+  return drawn_from(plan::ArrivalSource::of(law, all, root.split(2)), service, rate / all, count,
+                    root.split(1));
 }
 
 // Some engines compute prompts, the others decode: each request goes to one of either kind, in
@@ -352,9 +382,10 @@ ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEng
   verdict.busy = busy_share(engine, spec, prefix, asked, load.rate);
   asked = engine.prefills > 0 ? play_apart(engine, spec, prefix, std::move(asked))
                               : play(spec, prefix, std::move(asked));
-  std::vector<double> whole;
-  const std::size_t warm = asked.size() / 10;
-  double late = 0, ttft_late = 0, tpot_late = 0, whole_late = 0;
+  std::vector<std::pair<double, double>> whole;  // and what each stands for
+  const bool stretches = std::ranges::any_of(asked, [](const Asked& a) { return a.weight != 1; });
+  const std::size_t warm = stretches ? 0 : asked.size() / 10;  // the busiest comes first
+  double late = 0, ttft_late = 0, tpot_late = 0, whole_late = 0, counted = 0;
   for (std::size_t i = warm; i < asked.size(); ++i) {
     const Asked& one = asked[i];
     const double outside = engine.request_ms + engine.request_token_ms * one.in;
@@ -365,23 +396,25 @@ ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEng
     const bool first = one.refused || above(engine.ttft_tail.of(ttft), service.tokens->ttft);
     const bool rest = one.refused || above(engine.tpot_tail.of(tpot), service.tokens->tpot);
     const bool all = one.refused || above(end, service.slo);
-    late += first || rest || all;
-    ttft_late += first;
-    tpot_late += rest;
-    whole_late += all;
-    whole.push_back(end);
+    counted += one.weight;
+    late += (first || rest || all) * one.weight;
+    ttft_late += first * one.weight;
+    tpot_late += rest * one.weight;
+    whole_late += all * one.weight;
+    whole.emplace_back(end, one.weight);
   }
-  const auto counted = static_cast<double>(whole.size());
-  if (whole.empty()) return verdict;
+  if (whole.empty() || counted <= 0) return verdict;
   verdict.late = late / counted;
   verdict.late_ttft = ttft_late / counted;
   verdict.late_tpot = tpot_late / counted;
   verdict.late_whole = whole_late / counted;
   verdict.holds = verdict.late <= allowed && verdict.busy <= 1;
-  const auto rank = static_cast<std::size_t>(load.percentile / 100 * counted);
-  const auto place = whole.begin() + static_cast<std::ptrdiff_t>(std::min(rank, whole.size() - 1));
-  std::nth_element(whole.begin(), place, whole.end());
-  verdict.whole = Millis{*place};
+  std::ranges::sort(whole);
+  double below = 0;
+  auto place = whole.begin();
+  for (; place + 1 != whole.end(); ++place)
+    if ((below += place->second) > load.percentile / 100 * counted) break;
+  verdict.whole = Millis{place->first};
   return verdict;
 }
 

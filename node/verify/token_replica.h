@@ -19,6 +19,7 @@ struct TokenRequest {
   bool prefix = false;   // begins with the tokens that others begin with
   bool refused = false;  // it fits no empty cache
   int came = 0;          // tokens of the prompt whose cache comes along
+  double weight = 1;     // requests of the service that it stands for
 };
 // The same requests, served. Arrivals do not fall.
 std::vector<TokenRequest> play(const profile::EngineSpec& spec, int prefix_tokens,
@@ -53,7 +54,8 @@ bool may_be(const profile::TokenEngine& engine);
 // allow, all lengths at their means.
 double busy_seconds(const plan::Terms& service, const profile::TokenEngine& engine, int sequences);
 
-// `service` has tokens. Plays enough requests to see what is allowed thirty times over.
+// `service` has tokens. Plays enough requests to see what is allowed thirty times over; of bursts and
+// recordings that are too long for that what stands for them (plan/telling.h), by its weight.
 ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEngine& engine,
                              const ReplicaLoad& load);
 

@@ -39,6 +39,7 @@ struct Request {
   int prefix = -1;        // number of the prefix that it shares; none: -1
   int prefix_tokens = 0;  // of `in`, less than that; the same for all of a prefix
   int came = 0;  // of `in`, less: computed elsewhere, their cache comes along (no prefix then)
+  double weight = 1;  // so many of the traffic's requests it stands for
 };
 
 // What became of a request.

@@ -12,13 +12,17 @@
 namespace partita::llm {
 namespace {
 
-Millis percentile_of(std::vector<double>& values, double percentile) {
+// What requests saw, and how many each stands for.
+using Values = std::vector<std::pair<double, double>>;
+
+Millis percentile_of(Values& values, double percentile) {
   if (values.empty()) return {};
-  const auto rank = static_cast<std::size_t>(percentile / 100 * static_cast<double>(values.size()));
-  const auto place =
-      values.begin() + static_cast<std::ptrdiff_t>(std::min(rank, values.size() - 1));
-  std::nth_element(values.begin(), place, values.end());
-  return Millis{*place};
+  std::ranges::sort(values);
+  double left = 0;
+  for (const auto& [value, weight] : values) left += weight * percentile / 100;
+  for (const auto& [value, weight] : values)
+    if ((left -= weight) < 0) return Millis{value};
+  return Millis{values.back().first};
 }
 
 // What a request sees, and what of it is promised otherwise.
@@ -55,15 +59,15 @@ class Tally {
 
   void add(const Request& request, const Served& served) {
     const Seen one = seen(service_, engine_, request, served);
-    ++count_;
-    times_.late_ttft += one.late_ttft;
-    times_.late_tpot += one.late_tpot;
-    times_.late_e2e += one.late_e2e;
+    count_ += request.weight;
+    times_.late_ttft += one.late_ttft * request.weight;
+    times_.late_tpot += one.late_tpot * request.weight;
+    times_.late_e2e += one.late_e2e * request.weight;
     times_.refused += served.refused;
     if (served.refused) return;
-    ttft_.push_back(one.ttft);
-    tpot_.push_back(one.tpot);
-    e2e_.push_back(one.e2e);
+    ttft_.emplace_back(one.ttft, request.weight);
+    tpot_.emplace_back(one.tpot, request.weight);
+    e2e_.emplace_back(one.e2e, request.weight);
     const double busy = (served.end - served.first).value;
     decoding_ms_ += busy;
     held_ += busy * (request.in + request.out / 2.0);
@@ -89,25 +93,34 @@ class Tally {
   const plan::Terms& service_;
   const profile::TokenEngine& engine_;
   ReplicaTimes times_;
-  std::vector<double> ttft_, tpot_, e2e_;
+  Values ttft_, tpot_, e2e_;
   double count_ = 0, decoding_ms_ = 0, held_ = 0, tokens_ = 0;
 };
 
-std::size_t first_counted(const std::vector<Request>& requests) { return requests.size() / 10; }
+// The busiest of what stands for more comes first, and stands for itself.
+bool in_stretches(const std::vector<Request>& requests) {
+  return std::ranges::any_of(requests, [](const Request& one) { return one.weight != 1; });
+}
+
+std::size_t first_counted(const std::vector<Request>& requests) {
+  return in_stretches(requests) ? 0 : requests.size() / 10;
+}
 
 Lateness lateness_of(const plan::Terms& service, const profile::TokenEngine& engine,
                      const std::vector<Request>& requests, const EngineRun& run) {
   const std::size_t first = first_counted(requests), end = requests.size() - requests.size() / 3;
-  double late = 0, late_at_end = 0;
+  double late = 0, late_at_end = 0, all = 0;
   for (std::size_t i = first; i < requests.size(); ++i) {
     const bool one = seen(service, engine, requests[i], run.requests[i]).late();
-    late += one;
+    all += requests[i].weight;
+    late += one * requests[i].weight;
     late_at_end += one && i >= end;
   }
-  const auto share = [](double count, std::size_t of) {
-    return of > 0 ? count / static_cast<double>(of) : 0;
-  };
-  return {share(late, requests.size() - first), share(late_at_end, requests.size() - end)};
+  const double share = all > 0 ? late / all : 0;
+  if (first == 0)
+    return {share, share};  // what falls behind is late in the last ones, which weigh most
+  const std::size_t last_ones = requests.size() - end;
+  return {share, last_ones > 0 ? late_at_end / static_cast<double>(last_ones) : 0};
 }
 
 EngineRun run_of(const profile::TokenEngine& engine, const std::vector<Request>& requests) {
@@ -116,20 +129,51 @@ EngineRun run_of(const profile::TokenEngine& engine, const std::vector<Request>&
   return *std::move(run);
 }
 
+// None: what tells can be played. A share at random of what is Poisson's at every moment is so,
+// too; of recorded times it is drawn.
+std::vector<Request> requests_in_stretches(const plan::Terms& service, const ReplicaLoad& load,
+                                           Rps source) {
+  const plan::Arrivals& law = service.traffic.arrivals;
+  const auto* recorded = std::get_if<plan::TraceArrivals>(&law);
+  const bool times = recorded && recorded->trace && !recorded->trace->times_s.empty();
+  const Rps rate = times ? source : load.rate;
+  const double share = load.rate / rate;
+  const auto most = static_cast<long>(
+      std::min(std::max(kMostTellingRequests, load.count) / share, 1.0 * plan::kMostTelling));
+  const Millis slo = service.tokens->ttft.value > 0 ? service.tokens->ttft : service.slo;
+  const std::vector<plan::Stretch> stretches = plan::telling_stretches(law, rate, slo, most);
+  if (stretches.empty()) return {};
+  const Rng root(load.seed);
+  std::vector<Request> requests =
+      requests_of(*service.tokens, plan::ArrivalSource::of(stretches, law, rate, root.split(1)),
+                  share, std::numeric_limits<int>::max(), root.split(2));
+  double end = 0;
+  auto request = requests.begin();
+  for (const plan::Stretch& one : stretches) {
+    end += one.length.value * 1e3;
+    for (; request != requests.end() && request->arrival.value < end; ++request)
+      request->weight = one.weight;
+  }
+  for (; request != requests.end(); ++request) request->weight = stretches.back().weight;
+  return requests;
+}
+
 std::vector<Request> requests_for(const plan::Terms& service, const ReplicaLoad& load) {
   CHECK(service.tokens && load.count >= 10);
   const Rng root(load.seed);
   const Rps all = std::max(load.rate, plan::planning_rate(service));
   const bool poisson = plan::is_poisson(service.traffic.arrivals);  // a share of it is Poisson
   const Rps source = poisson ? load.rate : all;
+  const double share = load.rate / source;
+  if (std::vector<Request> some = requests_in_stretches(service, load, source); !some.empty())
+    return some;
   const double telling =
-      static_cast<double>(plan::telling_requests(service.traffic.arrivals, source)) *
-      (load.rate / source);
+      static_cast<double>(plan::telling_requests(service.traffic.arrivals, source)) * share;
   const int count =
       std::max(load.count, static_cast<int>(std::min(telling, 1.0 * kMostTellingRequests)));
   return requests_of(*service.tokens,
                      plan::ArrivalSource::of(service.traffic.arrivals, source, root.split(1)),
-                     load.rate / source, count, root.split(2));
+                     share, count, root.split(2));
 }
 
 }  // namespace

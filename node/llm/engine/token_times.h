@@ -13,7 +13,8 @@ inline constexpr int kMostTellingRequests = 60'000;
 struct ReplicaLoad {
   Rps rate = {};  // that comes to the replica, of the service's
   // Requests; the first tenth is not counted. Where arrivals are not Poisson's there are as many
-  // more as tell what their bursts do, up to kMostTellingRequests.
+  // more as tell what their bursts do; where these are more than kMostTellingRequests, stretches of
+  // them that stand for the rest (plan/telling.h), all of which count by their weight.
   int count = 1000;
   std::uint64_t seed = 1;
 };

@@ -98,8 +98,9 @@ Request request_of(const plan::TokenTerms& terms, Rng& rng) {
 std::vector<Request> requests_of(const plan::TokenTerms& terms, plan::ArrivalSource arrivals,
                                  double share, int count, Rng rng) {
   constexpr double kNanosPerMs = 1e6;
+  constexpr std::size_t kMostReserved = 100'000;  // a source may end long before
   std::vector<Request> requests;
-  requests.reserve(at(count));
+  requests.reserve(std::min(at(count), kMostReserved));
   while (requests.size() < at(count)) {
     const plan::Nanos time = arrivals.next();
     if (time == plan::kForever) break;

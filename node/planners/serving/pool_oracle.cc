@@ -172,23 +172,85 @@ std::size_t PoolOracle::law_of(const plan::Service& service) {
   return number;
 }
 
+PoolOracle::Drawn& PoolOracle::drawn(const plan::Service& service, Rps rate) {
+  if (drawn_.service == &service && drawn_.rate == rate.value) return drawn_;
+  const plan::Arrivals& law = service.traffic.arrivals;
+  drawn_ = {&service, rate.value, plan::telling_stretches(law, rate, service.slo, most_told_),
+            {},       {},         {}};
+  if (drawn_.stretches.empty()) {
+    drawn_.source = plan::ArrivalSource::of(law, rate, Rng(kArrivalSeed));
+    return drawn_;
+  }
+  drawn_.source = plan::ArrivalSource::of(drawn_.stretches, law, rate, Rng(kArrivalSeed));
+  for (plan::Nanos time = drawn_.source.next(); time != plan::kForever; time = drawn_.source.next())
+    drawn_.times.push_back(time);
+  double end = 0;
+  for (const plan::Stretch& one : drawn_.stretches) {
+    end += one.length.value * 1e9;
+    drawn_.ends.push_back(std::ranges::lower_bound(drawn_.times, static_cast<plan::Nanos>(end)) -
+                          drawn_.times.begin());
+  }
+  drawn_.ends.back() = static_cast<long>(drawn_.times.size());
+  return drawn_;
+}
+
 model::PoolArrivals PoolOracle::arrivals_of(const plan::Service& service, Rps rate) {
-  if (drawn_.service != &service || drawn_.rate != rate.value)
-    drawn_ = {&service,
-              rate.value,
-              plan::ArrivalSource::of(service.traffic.arrivals, rate, Rng(kArrivalSeed)),
-              {}};
-  return [this, next = std::size_t{0}]() mutable {
-    if (next == drawn_.times.size()) drawn_.times.push_back(drawn_.source.next());
-    return drawn_.times[next++];
+  return [&from = drawn(service, rate), next = std::size_t{0}]() mutable {
+    if (next == from.times.size()) from.times.push_back(from.source.next());
+    return from.times[next++];
   };
+}
+
+// Late ones count as many times as they stand for requests. A batch that holds the end of a stretch
+// counts for it.
+bool PoolOracle::holds_in_stretches(const Drawn& played, const model::PoolSlo& wanted,
+                                    model::PoolRun& run) {
+  double all = 0, late = 0;
+  long before = 0;
+  for (std::size_t i = 0; i < played.ends.size(); before = played.ends[i++])
+    all += played.stretches[i].weight * static_cast<double>(played.ends[i] - before);
+  const double limit = wanted.late * all;
+  long served = 0;
+  for (std::size_t i = 0; i < played.ends.size() && late <= limit; ++i) {
+    if (played.ends[i] <= served) continue;
+    const long asked = played.ends[i] - served;
+    const double weight = played.stretches[i].weight;
+    const double bearable = weight > 0 ? (limit - late) / weight : static_cast<double>(asked);
+    const model::PoolCount count =
+        run.run(asked, static_cast<long>(std::min(bearable, static_cast<double>(asked))));
+    served += count.requests;
+    late += weight * static_cast<double>(count.late);
+  }
+  return late <= limit;
+}
+
+model::PoolVerdict PoolOracle::examine(const plan::Service& service, const model::Pool& pool,
+                                       const model::PoolSlo& wanted, Rps rate,
+                                       const model::PoolTest& test) {
+  if (poisson(service)) return model::examine(pool, wanted, rate, test, service.percentile);
+  const Drawn& played = drawn(service, rate);
+  if (played.stretches.empty())
+    return model::examine(pool, wanted, arrivals_of(service, rate), telling(service, rate, test),
+                          service.percentile);
+  if (rate >= model::fluid(pool)) return {};
+  model::PoolRun run(pool, wanted.slo);
+  run.arrivals(arrivals_of(service, rate));
+  run.keep_latencies(static_cast<long>(played.times.size()));
+  model::PoolVerdict verdict{holds_in_stretches(played, wanted, run)};
+  if (verdict.holds) verdict.percentile = run.percentile(service.percentile);
+  return verdict;
 }
 
 bool PoolOracle::holds_at(const plan::Service& service, const model::Pool& pool,
                           const model::PoolSlo& wanted, Rps rate, const model::PoolTest& test) {
   if (poisson(service)) return model::holds(pool, wanted, rate, test);
-  return rate < model::fluid(pool) &&
-         model::holds(pool, wanted, arrivals_of(service, rate), telling(service, rate, test));
+  if (rate >= model::fluid(pool)) return false;
+  const Drawn& played = drawn(service, rate);
+  if (played.stretches.empty())
+    return model::holds(pool, wanted, arrivals_of(service, rate), telling(service, rate, test));
+  model::PoolRun run(pool, wanted.slo);
+  run.arrivals(arrivals_of(service, rate));
+  return holds_in_stretches(played, wanted, run);
 }
 
 model::Pool PoolOracle::pool_of(const plan::Service& service, const PoolParts& parts) const {
@@ -253,10 +315,7 @@ PoolOracle::Answer PoolOracle::find_check(const plan::Service& service, const mo
   }
   test.most = std::max(test.most, 2 * test.fewest);
   test.hurried = true;  // nobody asks how late a pool is that does not hold
-  const model::PoolVerdict verdict =
-      poisson(service) ? model::examine(pool, wanted, rate, test, service.percentile)
-                       : model::examine(pool, wanted, arrivals_of(service, rate),
-                                        telling(service, rate, test), service.percentile);
+  const model::PoolVerdict verdict = examine(service, pool, wanted, rate, test);
   // The percentile is of a part of the requests, which may have been unlucky ones.
   answer = {verdict.holds,
             verdict.holds ? std::min(verdict.percentile, service.slo) : verdict.percentile, rate};

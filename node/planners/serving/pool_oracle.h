@@ -39,9 +39,11 @@ model::PoolSlo planned_slo(const plan::Service& service);
 
 class PoolOracle {
  public:
-  // `memo` may be null; else it outlives this.
-  explicit PoolOracle(const plan::ServingProblem& problem, PoolMemo* memo = nullptr)
-      : problem_(problem), memo_(memo) {}
+  // `memo` may be null; else it outlives this. Of bursts of which more than `most_told` requests
+  // tell, what stands for them is played (plan/telling.h).
+  explicit PoolOracle(const plan::ServingProblem& problem, PoolMemo* memo = nullptr,
+                      long most_told = plan::kMostTelling)
+      : problem_(problem), memo_(memo), most_told_(most_told) {}
 
   // Services that ask the same questions have the same number.
   int question(const plan::Service& service);
@@ -57,10 +59,13 @@ class PoolOracle {
 
  private:
   using Key = std::pair<int, PoolParts>;
-  // Arrivals that are not Poisson, drawn once for all runs of a service at a rate.
+  // Arrivals that are not Poisson, drawn once for all runs of a service at a rate; of stretches
+  // that stand for more (telling.h) all of them.
   struct Drawn {
     const plan::Service* service = nullptr;
     double rate = 0;
+    std::vector<plan::Stretch> stretches;
+    std::vector<long> ends;  // how many have come at the end of each stretch
     plan::ArrivalSource source;
     std::vector<plan::Nanos> times;
   };
@@ -69,12 +74,17 @@ class PoolOracle {
 
   bool poisson(const plan::Service& service) const;
   std::size_t law_of(const plan::Service& service);
+  Drawn& drawn(const plan::Service& service, Rps rate);
   model::PoolArrivals arrivals_of(const plan::Service& service, Rps rate);
+  bool holds_in_stretches(const Drawn& played, const model::PoolSlo& wanted, model::PoolRun& run);
+  model::PoolVerdict examine(const plan::Service& service, const model::Pool& pool,
+                             const model::PoolSlo& wanted, Rps rate, const model::PoolTest& test);
   bool holds_at(const plan::Service& service, const model::Pool& pool, const model::PoolSlo& wanted,
                 Rps rate, const model::PoolTest& test);
 
   const plan::ServingProblem& problem_;
   PoolMemo* memo_;
+  const long most_told_;
   model::UnitPoisson units_{0x9001};
   std::vector<plan::Arrivals> laws_{plan::PoissonArrivals{}};
   Drawn drawn_;
