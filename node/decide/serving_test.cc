@@ -262,7 +262,8 @@ TEST(Simulate, CountsEventsPerSecondOfItsClock) {
 // Of a service that nobody asked nothing was in time, and nothing late.
 TEST(ServingReport, WhatNobodyAskedHasNoFigures) {
   sim::ServingReport report;
-  report.services = {{.name = "idle", .slo_attainment = 1}};
+  report.services.emplace_back().name = "idle";
+  report.services[0].slo_attainment = 1;
   EXPECT_THAT(report_text({}, report, {}), testing::ContainsRegex("idle +- +0 +0 +- +- +- +- +-"));
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr long kMost = 20'000;
 constexpr Millis kSlo{20};
 
-TraceArrivals playing(TrafficTrace trace) {
+TraceArrivals replaying(TrafficTrace trace) {
   return {"x", "", std::make_shared<const TrafficTrace>(std::move(trace))};
 }
 
@@ -46,9 +46,9 @@ TEST(Telling, WhatCanBePlayedIsPlayedAsItIs) {
 
 // Counts are multiplied, so that a recording has as many requests as the rate says.
 TEST(Telling, ARecordingOfCountsHasTheRequestsOfItsRate) {
-  const TraceArrivals trace = playing({{}, {60, 120}});
+  const TraceArrivals trace = replaying({{}, {60, 120}});
   EXPECT_EQ(telling_requests(trace, Rps{100}), 12'000);
-  EXPECT_EQ(telling_requests(playing({{0, 1, 2, 3}, {}}), Rps{100}), 4);
+  EXPECT_EQ(telling_requests(replaying({{0, 1, 2, 3}, {}}), Rps{100}), 4);
 }
 
 TEST(Telling, WeightsAddUpToWholePeriods) {
@@ -62,8 +62,8 @@ TEST(Telling, WeightsAddUpToWholePeriods) {
            {BurstArrivals{{10, 40, 2000}}, 800, 1.6e6},
            {BurstArrivals{{2, 1, 86400}}, 800, 6.912e7},
            {MmppArrivals{{10, 20, 3600}}, 900, 6 * 3600 * 900.0},
-           {playing({{}, day}), 800, 800 * 86400.0},
-           {playing({times, {}}), 50, 3e5}}) {
+           {replaying({{}, day}), 800, 800 * 86400.0},
+           {replaying({times, {}}), 50, 3e5}}) {
     const std::vector<Stretch> stretches = telling_stretches(law, Rps{rate}, kSlo, kMost);
     const Played sums = sums_of(stretches);
     EXPECT_LE(sums.requests, 1.1 * kMost) << to_string(law);
@@ -105,7 +105,7 @@ TEST(Telling, TheBusiestOfARecordingIsPlayedAsItIs) {
   std::vector<double> day(1440, 100);
   for (std::size_t i = 1200; i < 1230; ++i) day[i] = 1500;
   const Rps rate{20};  // 232 a minute's 100 to 1,500 make 15.5 and 232/s
-  const std::vector<Stretch> stretches = telling_stretches(playing({{}, day}), rate, kSlo, kMost);
+  const std::vector<Stretch> stretches = telling_stretches(replaying({{}, day}), rate, kSlo, kMost);
   double longest = 0, weighed = 0, all = 0;
   for (const Stretch& one : stretches) {
     const double requests = one.length.value * one.rate.value * one.weight;

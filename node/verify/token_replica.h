@@ -54,8 +54,8 @@ bool may_be(const profile::TokenEngine& engine);
 // allow, all lengths at their means.
 double busy_seconds(const plan::Terms& service, const profile::TokenEngine& engine, int sequences);
 
-// `service` has tokens. Plays enough requests to see what is allowed thirty times over; of bursts and
-// recordings that are too long for that what stands for them (plan/telling.h), by its weight.
+// `service` has tokens. Plays enough requests to see what is allowed thirty times over; of bursts
+// and recordings that are too long for that what stands for them (plan/telling.h), by its weight.
 ReplicaVerdict judge_replica(const plan::Terms& service, const profile::TokenEngine& engine,
                              const ReplicaLoad& load);
 

@@ -179,7 +179,7 @@ class AgentBatchTest(harness.CliTest):
         for again in ("1", "2"):  # nothing more
             self.assertIn("is over", self.ok(*self.server, "batch", "cancel", again))
         done = self.run_partita(*self.server, "batch", "cancel", "3")
-        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("no batch 3", done.stderr.decode())
         # The GPU is there for the next one, and who cancelled is kept.
         self.ok(*self.server, "batch", "run", "--tasks", "more.csv")

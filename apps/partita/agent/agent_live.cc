@@ -102,13 +102,14 @@ Result<FileLock> lock_state(Context& context, const std::string& directory) {
 
 Result<LiveNode> open_live(Context& context, const LiveFlags& flags) {
   control::AgentFile file = TRY(settled_file(context, flags));
-  if (!file.services.empty())
-    TRY(read_input(context.files, flags.services.empty() ? "services" : "--services",
-                   file.services));
   const DeviceFlags device{file.node.driver, file.node.machine, file.node.catalogue};
   OpenDriver open = TRY(open_driver(context, device));
   device::NodeState state = TRY(device::read_node(*open.driver));
   std::string directory = state_directory(file.node.state_dir, state);
+  // One that knows what was wanted before goes on with that, and says that the file is missing.
+  if (!file.services.empty() && !context.files.exists(control::memory_path(directory)))
+    TRY(read_input(context.files, flags.services.empty() ? "services" : "--services",
+                   file.services));
   LiveNode live{
       std::move(file), std::move(open), std::move(directory), std::move(state), {}, {}, {}};
   if (auto health = open_health(device, live.open))

@@ -208,8 +208,10 @@ Result<WeeksReport> SimWeeks::report() {
     const Snapshot& last = agent_->snapshot();
     for (ServiceWeeks& one : report.services) {
       const auto now = std::ranges::find(last.services, one.name, &ServiceNow::name);
-      if (now == last.services.end() || !now->at_risk()) continue;
-      one.why = now->is.why.empty() ? "it is not served" : now->is.why;
+      if (now != last.services.end() && !now->at_risk()) continue;
+      one.why = now == last.services.end() ? "the agent does not want it"
+                : now->is.why.empty()      ? "it is not served"
+                                           : now->is.why;
       if (!last.notices.empty()) report.notice = last.notices.front();
     }
     const BatchNow& batch = agent_->snapshot().batch;

@@ -54,7 +54,8 @@ TEST(SimWeeks, ABatchThatIsRefusedSaysWhy) {
   const auto report = (*weeks)->report();
   ASSERT_TRUE(report);
   EXPECT_EQ((*weeks)->batches_taken(), 0);
-  EXPECT_NE(weeks_text(*report).find("a batch was refused: tasks"), std::string::npos)
+  EXPECT_NE(weeks_text(*report).find("a batch was refused: no GPU is for batches"),
+            std::string::npos)
       << weeks_text(*report);
   EXPECT_EQ(parse_weeks("r.json", weeks_json(*report)).value_or(WeeksReport{}), *report);
 }

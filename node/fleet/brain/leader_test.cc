@@ -312,20 +312,6 @@ TEST(Leader, WhoWaitsForALostNodeKeepsWhatItHas) {
   EXPECT_TRUE(fleet.view.nodes.at(node).carries.empty());
 }
 
-// In mode approve a person is asked before a drained node becomes empty, not when its GPUs are lost.
-TEST(Leader, WhatADrainedNodeLosesWaitsForNobody) {
-  TestFleet fleet(2);
-  fleet.want({{"a", 300}});
-  fleet.settle();
-  const std::string node = fleet.nodes_of("a")[0];
-  fleet.view.wanted->approval = Approval::approve;
-  fleet.view.wanted->drained = {node};
-  EXPECT_TRUE(fleet.decide().parts.empty());
-  for (NodeGpu& gpu : fleet.view.nodes.at(node).gpus) gpu.unusable = "it is lost";
-  fleet.settle();
-  EXPECT_GE(fleet.carried("a"), 299.9);
-}
-
 TEST(Leader, SurvivesAnyNode) {
   TestFleet fleet(4);
   fleet.view.wanted->survive = Survive::node;
@@ -461,6 +447,13 @@ TEST(Leader, WhatMakesUpForALossIsUrgentAndNothingElseIs) {
   fleet.view.nodes.at(node).trouble = "an instance cannot be made";
   fleet.view.nodes.at(node).carries.clear();
   EXPECT_EQ(urgent(fleet.decide()), 1);
+
+  // A person is asked before a drained node becomes empty, not where its GPUs are lost.
+  fleet.view = before;
+  fleet.view.wanted->drained = {node};
+  EXPECT_EQ(urgent(Leader(ground_of_tests()).decide(fleet.view, "n1").value()), 0);
+  fleet.view.nodes.at(node).gpus[0].unusable = "it is lost";
+  EXPECT_EQ(urgent(Leader(ground_of_tests()).decide(fleet.view, "n1").value()), 2);
 }
 
 // What was given up for want of room is lost until it has its rate, whoever leads then.
