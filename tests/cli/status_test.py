@@ -77,7 +77,13 @@ class StatusTest(DevicesTest):
         self.assertIn("│*chat b8×2 3g.40gb ", text)
         self.assertIn("trainer (4242)", text)
         self.assertIn("1g.10gb@0 (gi ", text)  # among what is wrong
-        self.assertRegex(text, r"(?m)^chat +unknown +- +- +- ")  # since when, nobody knows
+
+        wanted = {"name": "chat", "model": "m", "rate_rps": 10, "slo_ms": 100, "percentile": 99}
+        self.write("state/assignment.json",
+                   json.dumps({"api_version": "partita/v1", "kind": "Assignment", "revision": 2,
+                               "services": [wanted], "segments": [segment]}))
+        # Since when, nobody knows.
+        self.assertRegex(self.ok(*self.status()), r"(?m)^chat +unknown +- +- +- ")
 
         self.write("state/assignment.json", "{]")
         done = self.run_partita(*self.status())
