@@ -257,6 +257,7 @@ Reply Plans::reject(const Reject& request, const std::string& user, const PlanGr
   report_.over(waits_key(request.change));
   kept_.proposal.reset();
   proposed_.reset();
+  end_reduced();
   be_quiet(ground.now_ms);
   no_to_ = ground.desired.key + gpus_of(ground.node.use);
   return Receipt{request.change,
