@@ -3,12 +3,17 @@
 // own; arrivals and lengths are the same for all three. Goodput: answers that kept TTFT and TPOT.
 //
 //   llm_routing_bench --benchmark_filter=...    PARTITA_ROUTING_S=20: seconds of arrivals each
+//
+// PARTITA_ROUTING_ENGINES=URL,URL,...: engines that run already, tools/llm_engine with a model of 4
+// layers of width 512, in place of the four; requests are shorter then, and fewer.
 #include <benchmark/benchmark.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -34,19 +39,49 @@ using partita::serve::Standin;
 using partita::serve::TokenCounters;
 using partita::serve::TokenService;
 
-constexpr int kEngines = 4, kTenants = 100;
-constexpr int kPrefixWords = 1500;
+constexpr int kEngines = 4;
 
-profile::EngineSpec spec() {
-  return {.cost = {.step = 12, .sequence = 0.25, .cached_token = 0.0002, .prompt_token = 0.12},
-          .step_tokens = 512,
-          .sequences = 64,
-          .blocks = 3'000};
+struct Load {
+  int tenants, prefix_words;
+  plan::LognormalTokens in, out;
+  profile::EngineSpec spec;
+};
+
+const Load kStandins{
+    100,
+    1500,
+    {200, 1.0},
+    {80, 0.8},
+    {.cost = {.step = 12, .sequence = 0.25, .cached_token = 0.0002, .prompt_token = 0.12},
+     .step_tokens = 512,
+     .sequences = 64,
+     .blocks = 3'000}};
+// As `profile measure` found it on a core of the machine that docs/results/llm.md tells of.
+const Load kReal{40,
+                 400,
+                 {40, 0.8},
+                 {16, 0.8},
+                 {.cost = {.step = 2.5, .sequence = 1.0, .prompt_token = 0.45},
+                  .step_tokens = 256,
+                  .sequences = 16,
+                  .blocks = 2'048}};
+
+std::vector<std::string> running() {
+  const char* const said = std::getenv("PARTITA_ROUTING_ENGINES");
+  std::vector<std::string> urls;
+  std::stringstream list(said ? said : "");
+  for (std::string one; std::getline(list, one, ',');) urls.push_back(one);
+  return urls;
 }
 
-std::string words(int count, Rng& rng) {
+// A token each for who answers: words of the model's for a real one.
+std::string words(const Load& load, int count, Rng& rng) {
+  static constexpr std::array kCommon{"the", "of", "and", "to", "in", "is", "that", "for"};
   std::string text;
-  for (int i = 0; i < count; ++i) text += "w" + std::to_string(rng.below(10'000)) + " ";
+  for (int i = 0; i < count; ++i)
+    text += (&load == &kReal ? std::string(kCommon[rng.below(kCommon.size())])
+                             : "w" + std::to_string(rng.below(10'000))) +
+            " ";
   return text;
 }
 
@@ -56,13 +91,13 @@ struct Drawn {
 };
 
 // Tenants are unequal: the one numbered k sends 1/k of what the first does.
-std::vector<Drawn> requests(double rate, double seconds) {
+std::vector<Drawn> requests(const Load& load, double rate, double seconds) {
   Rng rng(7);
   std::vector<std::string> prefixes;
   std::vector<double> weights;
   double sum = 0;
-  for (int i = 0; i < kTenants; ++i) {
-    prefixes.push_back(words(kPrefixWords, rng));
+  for (int i = 0; i < load.tenants; ++i) {
+    prefixes.push_back(words(load, load.prefix_words, rng));
     weights.push_back(sum += 1.0 / (1 + i));
   }
   std::vector<Drawn> all;
@@ -70,12 +105,12 @@ std::vector<Drawn> requests(double rate, double seconds) {
     const double dice = rng.uniform() * sum;
     const auto tenant = static_cast<std::size_t>(
         std::lower_bound(weights.begin(), weights.end(), dice) - weights.begin());
-    const int in = plan::drawn(plan::Tokens(plan::LognormalTokens{200, 1.0}), rng);
-    const int out = plan::drawn(plan::Tokens(plan::LognormalTokens{80, 0.8}), rng);
+    const int in = plan::drawn(plan::Tokens(load.in), rng);
+    const int out = plan::drawn(plan::Tokens(load.out), rng);
     all.push_back({static_cast<std::int64_t>(at * 1e9),
                    R"({"model":"chat","stream":true,"max_tokens":)" + std::to_string(out) +
-                       R"(,"prompt":")" + prefixes[tenant] + words(std::min(in, 3000), rng) +
-                       "\"}"});
+                       R"(,"prompt":")" + prefixes[tenant] +
+                       words(load, std::min(in, 2 * load.prefix_words), rng) + "\"}"});
   }
   return all;
 }
@@ -84,22 +119,27 @@ void route(benchmark::State& state, Routing routing, bool shed) {
   const char* const said = std::getenv("PARTITA_ROUTING_S");
   const double seconds = said ? std::atof(said) : 20;
   const double rate = static_cast<double>(state.range(0));
+  const std::vector<std::string> urls = running();
+  const Load& load = urls.empty() ? kStandins : kReal;
   for (auto _ : state) {
     auto loop = Loop::make().value();
     std::vector<std::unique_ptr<Standin>> engines;
     TokenService service;
     service.name = service.model = "chat";
     service.tokens.emplace();
-    service.tokens->lengths = plan::TokenPair{kPrefixWords + 200, 80};
+    service.tokens->lengths = plan::TokenPair{load.prefix_words + static_cast<int>(load.in.mean),
+                                              static_cast<int>(load.out.mean)};
     service.tokens->ttft = Millis{600};
     service.tokens->tpot = Millis{40};
-    for (int i = 0; i < kEngines; ++i) {
-      engines.push_back(Standin::open(*loop, {.model = "chat", .spec = spec()}).value());
+    for (const std::string& url : urls)
+      service.engines.push_back({.url = url, .sequences = load.spec.sequences});
+    for (int i = 0; i < kEngines && urls.empty(); ++i) {
+      engines.push_back(Standin::open(*loop, {.model = "chat", .spec = load.spec}).value());
       service.engines.push_back(
           {.url = "http://127.0.0.1:" + std::to_string(engines.back()->port()), .sequences = 64});
     }
     profile::TokenEngine known;
-    known.spec = spec();
+    known.spec = load.spec;
     EnginePool pool(*loop, {.routing = routing, .shed = shed, .engines = {{"chat", {known}}}},
                     nullptr);
     pool.serve({service});
@@ -111,7 +151,7 @@ void route(benchmark::State& state, Routing routing, bool shed) {
     };
     while (!all_ready()) loop->run_until(Loop::now_ns() + 10'000'000);
 
-    const std::vector<Drawn> drawn = requests(rate, seconds);
+    const std::vector<Drawn> drawn = requests(load, rate, seconds);
     std::set<std::shared_ptr<EngineCall>> open;
     std::size_t next = 0;
     const std::int64_t zero = Loop::now_ns() + 10'000'000;

@@ -219,6 +219,7 @@ Result<std::optional<GatewayState>> read_gateway(const GatewayDoors& doors, std:
   const std::string path = gateway_path(doors.state_dir);
   if (!doors.files.exists(path)) return Found{};
   const std::string text = TRY(doors.files.read(path));
+  if (text.empty()) return Found{};  // the machine crashed while one wrote
   GatewayState state = TRY(parse_gateway(path, text));
   if (doors.processes.identity(state.pid) != state.identity) return Found{};
   const double age = static_cast<double>(now_ns) * 1e-9 - state.written_s;

@@ -140,6 +140,9 @@ TEST(GatewayState, SpeaksOnlyForAGatewayThatLivesAndWrites) {
   EXPECT_FALSE(found(106 * kGatewayStateSecond));  // it hangs
   processes.crash(state.pid, 1);
   EXPECT_FALSE(found(101 * kGatewayStateSecond));
+  ASSERT_TRUE(files.write_atomic(gateway_path("/state"), ""));
+  const auto crashed = read_gateway(doors, 101 * kGatewayStateSecond);
+  EXPECT_TRUE(crashed && !*crashed);
   ASSERT_TRUE(files.write_atomic(gateway_path("/state"), "{"));
   EXPECT_FALSE(read_gateway(doors, 0));
 }

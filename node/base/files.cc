@@ -114,7 +114,8 @@ void sweep(const std::string& path) {
   }
 }
 
-Result<void> replace_file(const std::string& path, std::string_view content, mode_t mode) {
+Result<void> replace_file(const std::string& path, std::string_view content, mode_t mode,
+                          bool sync = true) {
   sweep(path);
   for (int number = 0;; ++number) {
     const std::string temporary = fmt::format("{}{}{}-{}", path, kUnfinished, ::getpid(), number);
@@ -122,9 +123,9 @@ Result<void> replace_file(const std::string& path, std::string_view content, mod
     if (file.get() < 0 && errno == EEXIST) continue;
     if (file.get() < 0) return failed(system_error(path, "cannot create a temporary file"));
     if (!claimed(file.get())) continue;
-    if (write_all(file.get(), content) && ::fsync(file.get()) == 0 &&
+    if (write_all(file.get(), content) && (!sync || ::fsync(file.get()) == 0) &&
         ::rename(temporary.c_str(), path.c_str()) == 0)
-      return sync_directory_of(path);
+      return sync ? sync_directory_of(path) : Result<void>();
     const Error error = system_error(path, "cannot write");
     ::unlink(temporary.c_str());
     return failed(error);
@@ -242,6 +243,10 @@ Result<std::string> RealFiles::read(const std::string& path) {
 
 Result<void> RealFiles::write_atomic(const std::string& path, std::string_view content) {
   return replace_file(path, content, kOwnMode);
+}
+
+Result<void> RealFiles::write_unsynced(const std::string& path, std::string_view content) {
+  return replace_file(path, content, kOwnMode, false);
 }
 
 Result<void> write_output(const std::string& path, std::string_view content) {

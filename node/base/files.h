@@ -28,6 +28,11 @@ class Files {
   // Temporary file beside `path`, fsync, rename, fsync of the directory: old or new content, never
   // a mix. Only the owner may write it, whatever the umask; what kills left of earlier writes goes.
   virtual Result<void> write_atomic(const std::string& path, std::string_view content) = 0;
+  // The same without fsync, for what is worth nothing once its writer is gone: a crash of the
+  // machine may leave an empty file, too. Of doors that make no difference, write_atomic().
+  virtual Result<void> write_unsynced(const std::string& path, std::string_view content) {
+    return write_atomic(path, content);
+  }
   // Names (not paths) of the regular files in a directory, sorted.
   virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
   virtual bool is_directory(const std::string& path) = 0;
@@ -74,6 +79,7 @@ class RealFiles final : public Files {
  public:
   Result<std::string> read(const std::string& path) override;
   Result<void> write_atomic(const std::string& path, std::string_view content) override;
+  Result<void> write_unsynced(const std::string& path, std::string_view content) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
   bool is_directory(const std::string& path) override;
   bool exists(const std::string& path) override;

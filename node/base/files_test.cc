@@ -285,6 +285,16 @@ TEST_F(FilesTest, APowerCutLeavesTheOldOrTheNew) {
   EXPECT_EQ(disk.new_names.size(), 0u) << "a power cut takes the name back";
 }
 
+// What a reader sees is whole, and no disk was waited for.
+TEST_F(FilesTest, UnsyncedFilesAreReplacedWhole) {
+  const Watched watched;
+  for (const char* text : {"old", "new"}) EXPECT_TRUE(files_.write_unsynced(path("a"), text));
+  EXPECT_TRUE(std::ranges::none_of(disk.synced, [](const auto& one) { return one.second; }));
+  EXPECT_EQ(*files_.read(path("a")), "new");
+  EXPECT_EQ(files_.list(folder_)->size(), 1u);
+  EXPECT_EQ(mode("a"), 0644);
+}
+
 // One sync for all that was added since the last; a new file's name is synced at once.
 TEST_F(FilesTest, WhatIsAppendedUnsyncedIsSafeWithTheNextAppend) {
   for (const char* text : {"first", "second", "third"}) {

@@ -141,6 +141,24 @@ TEST(Loop, WaitsForApprovalAndTakesANo) {
   EXPECT_NE(approved->detail.find("tried it by night"), std::string::npos) << approved->detail;
 }
 
+TEST(Loop, ANoOutlivesTheAgentThatWasTold) {
+  Settings settings;
+  settings.mode = Mode::approve;
+  NodeInMemory node(3);
+  std::int64_t now = kMonday;
+  Loop told(small_world(settings), {}, 0);
+  node.step(told, now, with_services(services_text({{"a", 150}})));
+  node.step(told, now += 1000, with_request(Reject{1, "not now"}));
+  const auto kept = parse_memory("memory", memory_json(told.memory()));
+  ASSERT_TRUE(kept);
+  Loop loop(small_world(settings), *kept, 0);
+  node.run(loop, now, now + kHourMs / 4);
+  EXPECT_FALSE(loop.memory().proposal);
+  node.step(loop, now += 2 * kHourMs);
+  ASSERT_TRUE(loop.memory().proposal);
+  EXPECT_EQ(loop.memory().proposal->change, 2);
+}
+
 // The first no is of a plan that must be; it is proposed again only when GPUs or services change.
 TEST(Loop, ANoIsKeptUntilServicesOrGpusChange) {
   Settings settings;

@@ -140,6 +140,10 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.object("target", m.target, describe_target, "the plan in force");
   f.object("before", m.before, describe_target, "what a rollback goes back to");
   f.object("proposal", m.proposal, describe_target, "waits for a person");
+  f.optional(m.quiet_until_ms > 0)
+      .whole("quiet_until_ms", m.quiet_until_ms, kMemoryTimes, "a person said no until then");
+  f.optional(!m.no_to.empty())
+      .note("no_to", m.no_to, "services and GPUs that a person said no to");
   f.list("out", m.out, describe_out, {.indent = "    "}, "GPUs that are not used");
   f.optional().note("boot", m.boot, "the boot of the node that they were seen in");
   f.list("services_touched", m.services_touched, describe_touched, {.indent = "    "},

@@ -138,6 +138,8 @@ struct PlansKept {
   long changes = 0;                      // numbers used so far
   std::optional<Target> target, before;  // in force; what `rollback` goes back to
   std::optional<Target> proposal;        // waits for a person
+  std::int64_t quiet_until_ms = 0;       // a person said no: nothing is proposed before
+  std::string no_to;                     // the services and GPUs of that; empty: it was a rollback
   bool operator==(const PlansKept&) const = default;
 };
 

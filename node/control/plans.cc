@@ -259,7 +259,7 @@ Reply Plans::reject(const Reject& request, const std::string& user, const PlanGr
   proposed_.reset();
   end_reduced();
   be_quiet(ground.now_ms);
-  no_to_ = ground.desired.key + gpus_of(ground.node.use);
+  kept_.no_to = ground.desired.key + gpus_of(ground.node.use);
   return Receipt{request.change,
                  fmt::format("change {} is not made; nothing is proposed for {:.0f} min unless "
                              "services or GPUs change",
@@ -301,15 +301,15 @@ Reply Plans::send(const SetPlan& request, const std::string& user, const PlanGro
 
 void Plans::be_quiet(std::int64_t now_ms) {
   const double cooldown_s = world_.settings.damping.cooldown_s;
-  quiet_until_ms_ = now_ms + static_cast<std::int64_t>(cooldown_s * 1000);
-  no_to_.clear();
+  kept_.quiet_until_ms = now_ms + static_cast<std::int64_t>(cooldown_s * 1000);
+  kept_.no_to.clear();
 }
 
 std::string Plans::refused_until(const PlanGround& ground) const {
-  if (!is_quiet(ground.now_ms) || no_to_ != ground.desired.key + gpus_of(ground.node.use))
+  if (!is_quiet(ground.now_ms) || kept_.no_to != ground.desired.key + gpus_of(ground.node.use))
     return {};
   return fmt::format("nothing is proposed before {}, since a person said no",
-                     utc_text(quiet_until_ms_));
+                     utc_text(kept_.quiet_until_ms));
 }
 
 void Plans::is_there(bool by_repair, std::int64_t now_ms) {

@@ -56,8 +56,8 @@ class Plans {
 
   bool is_stuck() const { return !stuck_.empty(); }
   // Nothing is to be proposed now.
-  bool is_quiet(std::int64_t now_ms) const { return now_ms < quiet_until_ms_; }
-  void end_quiet() { quiet_until_ms_ = 0; }
+  bool is_quiet(std::int64_t now_ms) const { return now_ms < kept_.quiet_until_ms; }
+  void end_quiet() { kept_.quiet_until_ms = 0; }
   // A person said no, and services and GPUs are as they were: not even what must be is proposed.
   // Empty: it may be.
   std::string refused_until(const PlanGround& ground) const;
@@ -87,9 +87,7 @@ class Plans {
   std::string stuck_;     // why another plan is made: this one could not be, too often
   bool rerated_ = false;  // it was there, and only what it promises is new
   std::optional<ChangeNow> proposed_;
-  std::string proposed_on_;          // the GPUs that could be used then; empty: not known
-  std::int64_t quiet_until_ms_ = 0;  // a person said no: nothing is proposed before
-  std::string no_to_;                // the services and GPUs of that; empty: it was a rollback
+  std::string proposed_on_;  // the GPUs that could be used then; empty: not known
 };
 
 }  // namespace partita::control

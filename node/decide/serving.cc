@@ -121,7 +121,9 @@ plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan
         one.throughput = one.throughput * share->second;
   plan::Objective& own = plan.objective;
   own.lower_bound_gpus = std::min(own.gpus, bounds.lower_bound_gpus);
-  own.lower_bound_gpcs = std::min(own.gpcs, bounds.lower_bound_gpcs);
+  // Of so many GPUs, and so of no other number of them.
+  own.lower_bound_gpcs =
+      own.gpus == bounds.gpus ? std::min(own.gpcs, bounds.lower_bound_gpcs) : 0;
   own.lower_bound_cost = std::min(own.cost, bounds.lower_bound_cost);
   own.lower_bound_watts = std::min(own.watts, bounds.lower_bound_watts);
   own.optimal = problem.goal == plan::Goal::energy

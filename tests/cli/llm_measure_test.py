@@ -47,6 +47,12 @@ class LlmMeasureTest(GatewayCase):
         return self.ok("profile", "measure", "--openai", url, "--told", "system=CPU-2", "--told",
                        "step_tokens=256", "-o", "points.csv", *more)
 
+    def test_runs_are_imported_for_a_gpu_that_there_is(self):
+        self.write("run.json", "{}")
+        done = self.run_partita("profile", "import", "run.json", "--form", "vllm", "--gpu", "H100")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr.decode(), "--gpu.*H100.*H100-80GB-SXM5")
+
     def services(self, model, slo="{ttft_ms: 600, tpot_ms: 30, percentile: 95}", rate=4):
         self.write("services.yaml", f"""
 services:

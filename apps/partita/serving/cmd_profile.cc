@@ -164,7 +164,10 @@ Result<Exit> run_import_runs(Context& context, const ProfileFlags& flags, llm::R
   if (flags.gpcs > 0 || flags.batch > 0)
     return bad_input(flags.gpcs > 0 ? "--gpcs" : "--batch",
                      "is not for runs of a language model's engine: --told COLUMN=VALUE");
-  if (!flags.gpu.empty()) told.configuration.system = flags.gpu;
+  if (!flags.gpu.empty()) {
+    const hw::GpuModel gpu = TRY(decide::load_gpu(context.files, flags, "--gpu", flags.gpu));
+    told.configuration.system = gpu.name;
+  }
   if (!flags.model.empty()) told.configuration.model = flags.model;
   std::vector<std::string> paths{flags.path};
   if (context.files.is_directory(flags.path)) {

@@ -223,12 +223,12 @@ TEST(SimPower, ClocksFallAsFarAsTheSlosAllowAndArePutBack) {
 }
 
 TEST(SimPower, ACapThatBindsHolds) {
+  PowerDay free(power_day(3));
+  free.play();
   for (const Clocks clocks : {Clocks::driver, Clocks::slo}) {
     SCOPED_TRACE(static_cast<int>(clocks));
     WeeksOptions options = power_day(3);
     options.world.settings.power.clocks = clocks;
-    PowerDay free(power_day(3));
-    free.play();
     constexpr double kCapW = 310;
     options.world.settings.power.cap_w = kCapW;
     PowerDay day(std::move(options));

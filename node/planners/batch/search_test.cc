@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "base/test_rounds.h"
 #include "planners/batch/anneal.h"
 #include "planners/batch/best.h"
 #include "planners/batch/branch.h"
@@ -265,7 +266,7 @@ TEST(Best, RodiniaOnA30) {
 // Whoever pays for more gets no longer schedule and no lower bound, by both searches.
 TEST(Best, MoreBudgetIsNeverWorse) {
   Rng rng(8);
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < test_rounds(8); ++round) {
     const plan::BatchProblem problem = some_batch(rng, 30);
     for (const auto scheduler : {best, exact}) {
       Nanos makespan = INT64_MAX, bound = 0;

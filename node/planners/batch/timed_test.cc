@@ -475,7 +475,7 @@ TEST(Timed, SameSeedSameScheduleAndMoreStepsNeverWorseThanTheStarts) {
 // Lateness, then makespan, then ends: never worse with a larger budget.
 TEST(Timed, MoreBudgetIsNeverWorse) {
   Rng rng(9);
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < test_rounds(8); ++round) {
     const plan::BatchProblem problem = random_problem(rng, {"A100-80GB", "A30-24GB"}, 15);
     const TimedBatch batch = batch_of(problem);
     std::optional<Worth> least;

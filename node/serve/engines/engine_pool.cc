@@ -17,7 +17,7 @@ EnginePool::EnginePool(Loop& loop, EngineOptions options,
       timer_(loop, [this](std::int64_t due) {
         const std::int64_t now = Loop::now_ns();
         tick(now);
-        timer_.at(std::max(due + kTick, now));
+        timer_.at((std::max(due, now) / kTick + 1) * kTick);  // with Host's looks
       }) {}
 
 EnginePool::~EnginePool() = default;

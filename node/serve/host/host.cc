@@ -234,6 +234,16 @@ actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
   return state;
 }
 
+namespace {
+
+// At whole multiples, so that who else looks as often (EnginePool) wakes the process at once.
+Nanos next_turn(Nanos now) {
+  constexpr Nanos kTurn = kSecond / kLooksPerSecond;
+  return (now / kTurn + 1) * kTurn;
+}
+
+}  // namespace
+
 Host::Host(HostDoors doors)
     : doors_(std::move(doors)),
       assignment_path_(actuate::assignment_path(doors_.state_dir)),
@@ -242,7 +252,7 @@ Host::Host(HostDoors doors)
       looking_(doors_.loop,
                [this](std::int64_t due) {
                  look();
-                 looking_.at(std::max(due + kSecond / kLooksPerSecond, Loop::now_ns()));
+                 looking_.at(next_turn(std::max(due, Loop::now_ns())));
                }),
       writing_(doors_.loop, [this](std::int64_t due) {
         write();
@@ -365,7 +375,10 @@ void Host::write_what_comes(const std::stop_token& stop) {
     }
     bool well = true;
     for (const auto& [path, text] : all) {
-      const Result<void> written = doors_.files.write_atomic(path, text);
+      // How the gateway is, twice a second, does not wait for the disk.
+      const bool live = path == actuate::gateway_path(doors_.state_dir);
+      const Result<void> written = live ? doors_.files.write_unsynced(path, text)
+                                        : doors_.files.write_atomic(path, text);
       if (!written && well && !failing)
         doors_.loop.post([say = doors_.say, why = to_string(written.error())] { say(why); });
       well = well && written;
