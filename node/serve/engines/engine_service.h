@@ -49,6 +49,8 @@ class EngineService {
   void serve(const TokenService& wanted);
   const plan::Terms& terms() const { return terms_; }
   bool idle() const { return calls_ == 0; }
+  // Calls under way that are on time by the TTFT that is promised.
+  int on_time(std::int64_t now) const;
   int waiting() const { return static_cast<int>(waiting_.size()); }
   const TokenCounters& counters() const { return counters_; }
   const EngineSet& engines() const { return engines_; }
