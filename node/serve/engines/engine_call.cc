@@ -138,10 +138,11 @@ void EngineCall::note(const StreamEvent& event) {
 }
 
 // Of an answer that comes as a whole nobody can tell before its end.
-bool EngineCall::on_time(std::int64_t now, std::int64_t ttft) const {
-  if (over_ || counted_) return false;
-  if (!request_.stream) return replica_ != nullptr && now - arrived_ < kLongestWait;
-  return pace_.first() > 0 && (ttft <= 0 || pace_.first() - arrived_ <= ttft);
+bool on_time(const EngineCall& call, std::int64_t now, std::int64_t ttft) {
+  if (call.over_ || call.counted_) return false;
+  if (!call.request_.stream) return call.replica_ != nullptr && now - call.arrived_ < kLongestWait;
+  const std::int64_t first = call.pace_.first();
+  return first > 0 && (ttft <= 0 || first - call.arrived_ <= ttft);
 }
 
 void EngineCall::assume_first_token(std::int64_t now) {

@@ -73,7 +73,7 @@ class EngineCall {
   void end_if_idle(std::int64_t now, std::int64_t most);       // since its last event
   bool moves() const { return !flushed_ && ask_.idempotent; }  // may be sent elsewhere
   // It has not ended, and nothing that is promised of its first token is missed.
-  bool on_time(std::int64_t now, std::int64_t ttft) const;
+  friend bool on_time(const EngineCall& call, std::int64_t now, std::int64_t ttft);
   // An answer that is no stream: its first token is taken to have come when it was expected.
   void assume_first_token(std::int64_t now);
   double set_aside = 0;      // tokens of its key's limit

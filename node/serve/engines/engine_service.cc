@@ -345,13 +345,14 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
   pump();
 }
 
-int EngineService::on_time(std::int64_t now) const {
-  const std::int64_t ttft = terms_.tokens ? nanos(terms_.tokens->ttft) : 0;
+int on_time(const EngineService& service, std::int64_t now) {
+  const auto& tokens = service.terms().tokens;
+  const std::int64_t ttft = tokens ? nanos(tokens->ttft) : 0;
   std::ptrdiff_t count = 0;
-  for (const auto* engines : {&engines_.here(), &engines_.leaving()})
+  for (const auto* engines : {&service.engines().here(), &service.engines().leaving()})
     for (const auto& one : *engines)
       count += std::ranges::count_if(
-          one->calls, [&](const EngineCall* call) { return call->on_time(now, ttft); });
+          one->calls, [&](const EngineCall* call) { return on_time(*call, now, ttft); });
   return static_cast<int>(count);
 }
 

@@ -49,8 +49,6 @@ class EngineService {
   void serve(const TokenService& wanted);
   const plan::Terms& terms() const { return terms_; }
   bool idle() const { return calls_ == 0; }
-  // Calls under way that are on time by the TTFT that is promised.
-  int on_time(std::int64_t now) const;
   int waiting() const { return static_cast<int>(waiting_.size()); }
   const TokenCounters& counters() const { return counters_; }
   const EngineSet& engines() const { return engines_; }
@@ -99,5 +97,8 @@ class EngineService {
   long TokenFates::*last_refusal_ = &TokenFates::full;
   bool pumping_ = false;
 };
+
+// Calls under way that are on time by the TTFT that is promised.
+int on_time(const EngineService& service, std::int64_t now);
 
 }  // namespace partita::serve

@@ -222,7 +222,9 @@ TEST_F(Answers, WhoHasItsFirstTokenInTimeIsOnTime) {
     const auto note = [&] {
       note_requests(recents, {view_of(chat_service())}, static_cast<double>(Loop::now_ns()) / 1e9);
     };
-    engine.script = [&](const json&) { return stream(16, (in_time ? 20 : 2'500) * kMs, 150 * kMs); };
+    engine.script = [&](const json&) {
+      return stream(16, (in_time ? 20 : 2'500) * kMs, 150 * kMs);
+    };
     note();
     const auto under_way = send_all({chat("ann", 16), chat("bob", 16)});
     for (int i = 0; i < 9; ++i) {

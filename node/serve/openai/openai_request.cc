@@ -178,7 +178,8 @@ std::string engine_body(const OpenaiRequest& request, std::string_view model) {
     in_place_of(request.stream_options,
                 [&] { out += options_with_usage(request.stream_options); });
   };
-  const bool adds = adds_usage(request), first = request.stream_options.data() < request.model_text.data();
+  const bool adds = adds_usage(request),
+             first = request.stream_options.data() < request.model_text.data();
   if (adds && request.stream_options.empty()) out += R"("stream_options":{"include_usage":true},)";
   const bool rewrites = adds && !request.stream_options.empty();
   if (rewrites && first) options();
