@@ -133,6 +133,13 @@ void GraphBrain::left_lane(const State& ended) {
   for (std::size_t i = 0; i < std::min(waiting.size(), kMostTried); ++i) look_ahead(waiting[i]);
 }
 
+bool GraphBrain::alone_on_units(int task) const {
+  const hw::UnitMask& mask = state(task).mask;
+  for (std::size_t unit = 0; unit < running_.size(); ++unit)
+    if (mask[unit] && running_[unit] > 1) return false;
+  return true;
+}
+
 void GraphBrain::skipped_wait() {
   --dependencies_.on_device;
   ++dependencies_.skipped;

@@ -71,6 +71,8 @@ class GraphBrain {
 
   // Whether everything before a task has ended.
   bool may_begin(int task) const { return state(task).missing == 0; }
+  // Whether no other kernel is queued on a unit of this one's.
+  bool alone_on_units(int task) const;
   bool done() const { return left_ == 0; }
   // Whether nothing runs and no task of the CPU may begin, though tasks are left.
   bool stuck() const { return left_ > 0 && active_ == 0 && cpu_ready_.empty(); }
