@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -27,7 +29,24 @@ tl::unexpected<Error> no_units() {
 // How long a unit runs one kernel after another before the driver hears of it, as long as a batch of
 // work-groups: others that share the driver wait no longer.
 constexpr std::int64_t kInPlaceNs = 100'000;
-constexpr int kNoLane = -1;  // of a work-group's that runs nothing more
+// How long the kernels last, by those before them, that it takes at a time: what waits for the first
+// of them waits so much longer.
+constexpr std::int64_t kTogetherNs = 2'000;
+constexpr std::size_t kMostTogether = 16;
+
+// The kernels that a unit runs itself, in order.
+struct Own {
+  std::array<int, kMostTogether> tasks = {};
+  std::size_t count = 0;
+  void add(int task) { tasks[count++] = task; }
+};
+
+// Who queues kernels from a work-group: on which lane of the driver's it runs, and how many kernels
+// it may run there itself.
+struct Group {
+  int lane = -1;
+  std::size_t most = 0;
+};
 
 // A kernel that is queued or runs.
 struct Progress {
@@ -44,7 +63,9 @@ struct Progress {
 // there are any that nobody waits to settle. The lock is open while the driver is called.
 // A unit that has just ended a kernel runs the next one of its lane itself, where that has one
 // work-group, may begin now and nothing else is queued on the lane or its units: two cores would
-// else hand each other what takes them longer than a small kernel lasts.
+// else hand each other what takes them longer than a small kernel lasts. Where its last ones were
+// short it takes several at a time, since what all units share of the run comes from another core's
+// cache at each turn.
 class Run {
  public:
   Run(const TaskGraph& graph, device::LaneDriver& driver, Clock& clock,
@@ -94,17 +115,18 @@ class Run {
     brain_.ended(task);
   }
 
-  // By whoever ran the task, or the last work-group of it on that lane of the driver's; the task
-  // that the unit runs next.
-  std::optional<int> tell_end(int task, std::int64_t now, std::optional<int> lane) {
-    run_.tasks[at(task)].end_ns = now;
-    int& before = progress_[at(task)].told_before;
+  // By whoever ran the tasks, which have ended in that order, or the last work-group of them; the
+  // tasks for it to run next.
+  Own tell_ends(const Own& ended, std::optional<Group> group) {
+    for (std::size_t i = 1; i < ended.count; ++i)
+      progress_[at(ended.tasks[i])].told_before = ended.tasks[i - 1];
+    int& before = progress_[at(ended.tasks[0])].told_before;
     before = told_.load();
-    while (!told_.compare_exchange_weak(before, task)) {
+    while (!told_.compare_exchange_weak(before, ended.tasks[ended.count - 1])) {
     }
-    if (driver_.open_to_groups()) return drive(lane);
+    if (driver_.open_to_groups()) return drive(group);
     launcher_.raise();
-    return std::nullopt;
+    return {};
   }
 
   // Kernels that told their end have ended, in that order.
@@ -129,7 +151,8 @@ class Run {
       mine.begin_ns = clock_.now_ns();
       lock.unlock();
       std::get<CpuWork>(tasks_[at(*task)].work).run();
-      tell_end(*task, clock_.now_ns(), std::nullopt);
+      mine.end_ns = clock_.now_ns();
+      tell_ends({{*task}, 1}, std::nullopt);
       lock.lock();
     }
   }
@@ -155,18 +178,19 @@ class Run {
   }
 
   // Queues what may be queued, unless somebody does, who then sees what has been told meanwhile.
-  // `lane`: of the work-group that calls, if one does; the task for it to run next.
-  std::optional<int> drive(std::optional<int> lane) {
-    std::optional<int> own;
-    bool turn = take_turn(lane.has_value());
+  // For a work-group that calls, the tasks for it to run next.
+  Own drive(std::optional<Group> group) {
+    Own own;
+    bool turn = take_turn(group.has_value());
     while (turn) {
       std::unique_lock lock(mutex_);
       do settle();
-      while (queue_next(lock, own ? kNoLane : lane));
+      while (queue_next(lock, group));
+      take_more(group);
       if (brain_.cpu_ready() || over()) workers_.notify_all();
       const bool calls = over() || postponed_;
       lock.unlock();
-      if (own_) own = std::exchange(own_, {});
+      if (own_.count > 0) own = std::exchange(own_, {}), group->most = 0;
       driving_ = false;
       if (calls) launcher_.raise();  // it may queue now
       turn = told_.load() >= 0 && waiting_ == 0 && take_turn(false);
@@ -181,22 +205,33 @@ class Run {
            brain_.may_begin(next.task) && brain_.alone_on_units(next.task);
   }
 
+  // More kernels for the unit that has one, where every unit has one.
+  void take_more(const std::optional<Group>& group) {
+    while (!error_ && own_.count > 0 && own_.count < group->most) {
+      const GraphTaskRun& first = run_.tasks[at(own_.tasks[0])];
+      const auto task = brain_.next_behind(first.lane);
+      if (!task) return;
+      begin(*task, first.lane, first.mask);
+      own_.add(*task);
+    }
+  }
+
   // The next kernel, where there is one. A work-group may not make a lane anew: the one that runs
   // it may be on it. One kernel it may run itself.
-  bool queue_next(std::unique_lock<QuickMutex>& lock, std::optional<int> own_lane) {
+  bool queue_next(std::unique_lock<QuickMutex>& lock, const std::optional<Group>& group) {
     if (error_) return false;
     const auto next = postponed_ ? std::exchange(postponed_, {}) : brain_.next_kernel();
     if (!next) {
       if (brain_.stuck()) error_ = no_units().value();
       return false;
     }
-    if (own_lane && next->fresh && at(next->lane) < lanes_.size()) {
+    if (group && next->fresh && at(next->lane) < lanes_.size()) {
       postponed_ = next;
       return false;
     }
-    if (own_lane && !own_ && in_place(*next, *own_lane)) {
-      begin(*next);
-      own_ = next->task;
+    if (group && own_.count == 0 && group->most > 0 && in_place(*next, group->lane)) {
+      begin(next->task, next->lane, next->mask);
+      own_.add(next->task);
       return true;
     }
     if (const auto launched = launch(lock, *next); !launched) {
@@ -207,15 +242,15 @@ class Run {
     return true;
   }
 
-  void begin(const Enqueued& next) {
-    set_active(next.task, true);
-    GraphTaskRun& mine = run_.tasks[at(next.task)];
-    mine.mask = next.mask;
-    mine.lane = next.lane;
+  void begin(int task, int lane, const hw::UnitMask& mask) {
+    set_active(task, true);
+    GraphTaskRun& mine = run_.tasks[at(task)];
+    mine.mask = mask;
+    mine.lane = lane;
   }
 
   Result<void> launch(std::unique_lock<QuickMutex>& lock, const Enqueued& next) {
-    begin(next);
+    begin(next.task, next.lane, next.mask);
     lock.unlock();
     const Result<bool> over = queue(next);
     lock.lock();
@@ -257,13 +292,22 @@ class Run {
       run_.tasks[at(task)].begin_ns = clock_.now_ns();
     std::get<LaneWork>(tasks_[at(task)].work).run(number);
     if (progress.left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    std::int64_t now = clock_.now_ns();
+    std::int64_t now = run_.tasks[at(task)].end_ns = clock_.now_ns();
     const std::int64_t until = now + kInPlaceNs;
-    std::optional<int> next = task;
-    while ((next = tell_end(*next, now, now < until ? progress.lane : kNoLane))) {
-      run_.tasks[at(*next)].begin_ns = clock_.now_ns();
-      std::get<LaneWork>(tasks_[at(*next)].work).run(0);
-      now = clock_.now_ns();
+    Own own{{task}, 1};
+    Group group{progress.lane, 1};
+    while ((own = tell_ends(own, group)).count > 0) {
+      const std::int64_t begun = now = clock_.now_ns();
+      for (std::size_t i = 0; i < own.count; ++i) {
+        run_.tasks[at(own.tasks[i])].begin_ns = now;
+        std::get<LaneWork>(tasks_[at(own.tasks[i])].work).run(0);
+        run_.tasks[at(own.tasks[i])].end_ns = now = clock_.now_ns();
+      }
+      const auto count = static_cast<std::int64_t>(own.count);
+      const std::int64_t most = kTogetherNs * count / std::max<std::int64_t>(1, now - begun);
+      group.most = now < until ? std::clamp<std::size_t>(static_cast<std::size_t>(most), 1,
+                                                         kMostTogether)
+                               : 0;
     }
   }
 
@@ -304,7 +348,7 @@ class Run {
   std::vector<int> told_now_;
   std::vector<bool> will_end_;
   int active_ = 0;  // tasks that will end
-  std::optional<int> own_;             // the kernel that the unit which queues runs next
+  Own own_;                            // of the unit that queues
   std::optional<Enqueued> postponed_;  // for the calling thread
   std::optional<Error> error_;
   GraphRun run_;
