@@ -26,11 +26,11 @@ tl::unexpected<Error> no_units() {
   return bad_input("masks", "a kernel is given no units though nothing runs");
 }
 
-// How long a unit runs one kernel after another before the driver hears of it, as long as a batch of
-// work-groups: others that share the driver wait no longer.
+// How long a unit runs one kernel after another before the driver hears of it, as long as a batch
+// of work-groups: others that share the driver wait no longer.
 constexpr std::int64_t kInPlaceNs = 100'000;
-// How long the kernels last, by those before them, that it takes at a time: what waits for the first
-// of them waits so much longer.
+// How long the kernels last, by those before them, that it takes at a time: what waits for the
+// first of them waits so much longer.
 constexpr std::int64_t kTogetherNs = 2'000;
 constexpr std::size_t kMostTogether = 16;
 
@@ -200,7 +200,8 @@ class Run {
 
   // Whether the unit that has just run the last work-group on that lane may go on with it.
   bool in_place(const Enqueued& next, int lane) const {
-    return !next.fresh && !next.waits && lanes_[at(next.lane)] == lane && !recorded_[at(next.lane)] &&
+    return !next.fresh && !next.waits && lanes_[at(next.lane)] == lane &&
+           !recorded_[at(next.lane)] &&
            std::get<LaneWork>(tasks_[at(next.task)].work).groups == 1 &&
            brain_.may_begin(next.task) && brain_.alone_on_units(next.task);
   }
@@ -305,9 +306,9 @@ class Run {
       }
       const auto count = static_cast<std::int64_t>(own.count);
       const std::int64_t most = kTogetherNs * count / std::max<std::int64_t>(1, now - begun);
-      group.most = now < until ? std::clamp<std::size_t>(static_cast<std::size_t>(most), 1,
-                                                         kMostTogether)
-                               : 0;
+      group.most = now < until
+                       ? std::clamp<std::size_t>(static_cast<std::size_t>(most), 1, kMostTogether)
+                       : 0;
     }
   }
 
@@ -348,7 +349,7 @@ class Run {
   std::vector<int> told_now_;
   std::vector<bool> will_end_;
   int active_ = 0;  // tasks that will end
-  Own own_;                            // of the unit that queues
+  Own own_;         // of the unit that queues
   std::optional<Enqueued> postponed_;  // for the calling thread
   std::optional<Error> error_;
   GraphRun run_;

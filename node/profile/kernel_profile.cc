@@ -124,9 +124,8 @@ Result<std::vector<Read>> read_kernels(const Csv& csv, int units) {
         return bad_input(csv.at(row), fmt::format("index {} is another kernel's", one.index));
       if (kernels.size() == kMaxKernels)
         return bad_input(csv.at(row), fmt::format("more than {} kernels", kMaxKernels));
-      kernels.push_back({{one.kernel, Measured(static_cast<std::size_t>(units))},
-                         one.index,
-                         csv.at(row)});
+      kernels.push_back(
+          {{one.kernel, Measured(static_cast<std::size_t>(units))}, one.index, csv.at(row)});
     }
     if (!add_row(one, kernels[found->second]))
       return bad_input(csv.at(row), fmt::format("'{}' on {} units{}{} appears twice", one.kernel,

@@ -24,7 +24,7 @@ std::string_view word(Neighbour neighbour);
 struct BesideTime {
   int units = 0;  // of the kernel; fewer than the GPU has
   Neighbour neighbour = Neighbour::computing;
-  double time_us = 0;  // positive
+  double time_us = 0;                 // positive
   std::optional<double> gap_us = {};  // as KernelProfile's; none: not measured
   // Beside `reading`: how hard the kernel presses on the memory, from 0, not at all, to 1, as the
   // neighbour does.

@@ -58,9 +58,9 @@ TEST(KernelCsv, RefusesNeighboursThatCannotBe) {
     return model ? std::string("accepted") : to_string(model.error());
   };
   EXPECT_EQ(refusal("a,2,1,0,reading,1\n"), "accepted");
-  for (const char* row : {"a,2,1,0,writing,1\n", "a,4,1,0,reading,1\n", "a,2,1,0,reading,1.5\n",
-                          "a,2,1,0,computing,0.5\n", "a,2,1,0,,0.5\n", "a,2,1,-1,,\n",
-                          "b,2,1,0,reading,1\n"})
+  for (const char* row :
+       {"a,2,1,0,writing,1\n", "a,4,1,0,reading,1\n", "a,2,1,0,reading,1.5\n",
+        "a,2,1,0,computing,0.5\n", "a,2,1,0,,0.5\n", "a,2,1,-1,,\n", "b,2,1,0,reading,1\n"})
     EXPECT_THAT(refusal(row), testing::StartsWith("a.csv:3")) << row;
   EXPECT_THAT(refusal("a,2,1,,reading,1\na,2,2,,reading,1\n"), testing::StartsWith("a.csv:4"));
 }

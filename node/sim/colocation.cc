@@ -53,9 +53,9 @@ Company company_of(const profile::KernelProfile& kernel, int units) {
 struct Worker {
   const profile::ModelKernels* model = nullptr;
   Rng rng{0};
-  std::vector<double> needs;      // units per kernel
-  std::vector<Company> company;   // per kernel
-  double busy = 0;                // units, of the kernel that runs, in others' company
+  std::vector<double> needs;     // units per kernel
+  std::vector<Company> company;  // per kernel
+  double busy = 0;               // units, of the kernel that runs, in others' company
   State state = State::launching;
   std::size_t kernel = 0;
   double ready = 0;  // launching: when it may start

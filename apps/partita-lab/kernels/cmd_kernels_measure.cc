@@ -45,8 +45,8 @@ struct Measured {
   struct Times {
     std::vector<double> us, gap_us;  // of each run
   };
-  std::vector<std::string> kernels;             // of a request
-  std::map<Setting, std::vector<Times>> times;  // of each kernel
+  std::vector<std::string> kernels;                      // of a request
+  std::map<Setting, std::vector<Times>> times;           // of each kernel
   std::map<int, std::vector<MemoryDisturbance>> memory;  // by units, of each run
 };
 
