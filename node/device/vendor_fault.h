@@ -12,7 +12,7 @@
 namespace partita::device {
 
 template <class Status>
-struct Fault {
+struct VendorFault {
   Status status;
   ErrorCode code = ErrorCode::environment;
   const char* words = nullptr;  // ours, where the vendor's own do not help
@@ -20,9 +20,9 @@ struct Fault {
 
 // Of a status that is not in the table: environment, in the vendor's words.
 template <class Status, std::size_t count>
-Fault<Status> fault_of(const Fault<Status> (&table)[count], Status status) {
-  const auto found = std::ranges::find(table, status, &Fault<Status>::status);
-  return found == std::end(table) ? Fault<Status>{status} : *found;
+VendorFault<Status> fault_of(const VendorFault<Status> (&table)[count], Status status) {
+  const auto found = std::ranges::find(table, status, &VendorFault<Status>::status);
+  return found == std::end(table) ? VendorFault<Status>{status} : *found;
 }
 
 // "the GPU fell off the bus (NVML code 15)"; without words "NVML code 15".

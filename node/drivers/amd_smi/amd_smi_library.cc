@@ -13,7 +13,7 @@ namespace {
 using abi::AmdStatus;
 
 constexpr const char* kNoKernelDriver = "AMD's kernel driver amdgpu is not loaded";
-constexpr device::Fault<AmdStatus> kFaults[] = {
+constexpr device::VendorFault<AmdStatus> kFaults[] = {
     {AmdStatus::cannot_load, ErrorCode::no_driver},
     {AmdStatus::init_error, ErrorCode::no_driver},
     {AmdStatus::driver_not_loaded, ErrorCode::no_driver, kNoKernelDriver},

@@ -16,7 +16,7 @@ using GetProcAddress = Return (*)(const char* name, void** function, int version
 constexpr const char* kContextGone =
     "the primary context is gone; somebody in this process reset the GPU";
 constexpr const char* kNoMps = "MPS is on, but its control daemon does not answer";
-constexpr device::Fault<Return> kFaults[] = {
+constexpr device::VendorFault<Return> kFaults[] = {
     {Return::invalid_value, ErrorCode::invalid_argument},
     {Return::invalid_handle, ErrorCode::invalid_argument},
     {Return::launch_out_of_resources, ErrorCode::invalid_argument},

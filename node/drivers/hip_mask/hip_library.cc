@@ -15,7 +15,7 @@ using abi::Status;
 
 constexpr const char* kAllIsLost =
     "a kernel failed, and with it everything of this process on the GPU";
-constexpr device::Fault<Status> kFaults[] = {
+constexpr device::VendorFault<Status> kFaults[] = {
     {Status::invalid_value, ErrorCode::invalid_argument},
     {Status::invalid_configuration, ErrorCode::invalid_argument},
     {Status::invalid_device_function, ErrorCode::invalid_argument},

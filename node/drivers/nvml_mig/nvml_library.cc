@@ -9,7 +9,7 @@ namespace {
 
 using abi::Return;
 
-constexpr device::Fault<Return> kFaults[] = {
+constexpr device::VendorFault<Return> kFaults[] = {
     {Return::driver_not_loaded, ErrorCode::no_driver, "NVIDIA's kernel driver is not loaded"},
     {Return::library_not_found, ErrorCode::no_driver, "a library of NVIDIA's driver is missing"},
     {Return::lib_rm_version_mismatch, ErrorCode::no_driver,

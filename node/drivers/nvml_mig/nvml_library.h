@@ -16,7 +16,7 @@ namespace partita::drivers::nvml_mig {
 // The functions that the driver calls, each the newest version that the library has.
 #define NVML_FUNCTION(member, name, ...) \
   decltype(&abi::name) member = library.find(#name __VA_OPT__(, ) __VA_ARGS__)
-struct NvmlApi {
+struct NvmlBoards {
   const SharedLibrary& library;
   NVML_FUNCTION(shutdown, nvmlShutdown);
   NVML_FUNCTION(init_with_flags, nvmlInitWithFlags);
@@ -36,7 +36,9 @@ struct NvmlApi {
                 "nvmlDeviceGetComputeRunningProcesses_v2");
   NVML_FUNCTION(graphics_processes, nvmlDeviceGetGraphicsRunningProcesses_v3,
                 "nvmlDeviceGetGraphicsRunningProcesses_v2");
-
+};
+struct NvmlInstances {
+  const SharedLibrary& library;
   NVML_FUNCTION(mig_mode, nvmlDeviceGetMigMode);
   NVML_FUNCTION(set_mig_mode, nvmlDeviceSetMigMode);
   NVML_FUNCTION(profile_info, nvmlDeviceGetGpuInstanceProfileInfo);
@@ -59,7 +61,9 @@ struct NvmlApi {
   NVML_FUNCTION(mig_device, nvmlDeviceGetMigDeviceHandleByIndex);
   NVML_FUNCTION(gpu_instance_id, nvmlDeviceGetGpuInstanceId);
   NVML_FUNCTION(compute_instance_id, nvmlDeviceGetComputeInstanceId);
-
+};
+struct NvmlPower {
+  const SharedLibrary& library;
   NVML_FUNCTION(field_values, nvmlDeviceGetFieldValues);
   NVML_FUNCTION(power, nvmlDeviceGetPowerUsage);
   NVML_FUNCTION(energy, nvmlDeviceGetTotalEnergyConsumption);
@@ -82,7 +86,9 @@ struct NvmlApi {
   NVML_FUNCTION(gpm_sample, nvmlGpmSampleGet);
   NVML_FUNCTION(gpm_mig_sample, nvmlGpmMigSampleGet);
   NVML_FUNCTION(gpm_metrics, nvmlGpmMetricsGet);
-
+};
+struct NvmlEvents {
+  const SharedLibrary& library;
   NVML_FUNCTION(event_set_create, nvmlEventSetCreate);
   NVML_FUNCTION(event_set_free, nvmlEventSetFree);
   NVML_FUNCTION(event_wait, nvmlEventSetWait_v2);
@@ -93,6 +99,10 @@ struct NvmlApi {
   NVML_FUNCTION(remapped_rows, nvmlDeviceGetRemappedRows);
 };
 #undef NVML_FUNCTION
+struct NvmlApi : NvmlBoards, NvmlInstances, NvmlPower, NvmlEvents {
+  explicit NvmlApi(const SharedLibrary& in)
+      : NvmlBoards{in}, NvmlInstances{in}, NvmlPower{in}, NvmlEvents{in} {}
+};
 
 class NvmlLibrary {
  public:
