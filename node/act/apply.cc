@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "act/node_run.h"
 
 namespace partita::actuate {
@@ -17,9 +15,8 @@ bool leaving(const JournalState& journal, const Present& instance) {
     if (gpu.uuid != instance.place.gpu_uuid) continue;
     if (gpu.group >= 0 && instance.gi_id == kWholeGpu) return true;
     for (const WantedInstance& one : gpu.instances) {
-      if (one.profile == instance.place.profile && one.start == instance.place.start) {
+      if (one.profile == instance.place.profile && one.start == instance.place.start)
         return !one.segment.service.empty();
-      }
     }
   }
   return instance.ours;
@@ -84,18 +81,15 @@ Result<ApplyReport> apply(const Doors& doors, const Wanted& wanted, const ApplyO
   TRY(doors.files.make_directories(doors.state_dir));
   Journal journal = TRY(Journal::open(doors.files, journal_path(doors.state_dir)));
   if (const auto assignment = read_assignment(doors.files, doors.state_dir))
-    if (auto fine = check_not_emptied(doors.files, doors.state_dir, journal.state(), *assignment);
-        !fine)
-      return failed(fine.error());
+    TRY(check_not_emptied(doors.files, doors.state_dir, journal.state(), *assignment));
   NodeBrain brain(wanted, options, journal.state(), doors.catalogue);
   return run_real(brain, doors, journal, observe);
 }
 
 Result<Wanted> rollback_target(const Doors& doors) {
   const JournalState journal = TRY(read_journal(doors.files, journal_path(doors.state_dir)));
-  if (!journal.last) {
+  if (!journal.last)
     return failed({ErrorCode::infeasible, "nothing was ever applied here", doors.state_dir});
-  }
   return journal.last->rollback ? journal.last->target : journal.last->source;
 }
 

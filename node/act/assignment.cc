@@ -9,7 +9,6 @@
 #include "base/files.h"
 #include "base/split.h"
 #include "base/unicode.h"
-#include "forms/terms_form.h"
 
 namespace partita::actuate {
 namespace {

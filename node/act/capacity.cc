@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace partita::actuate {
 
 int Capacities::service(const std::string& name) const {

@@ -342,9 +342,8 @@ class Planner {
     }
     change_.keep.push_back(one);
     capacities_.before(one.segment, instance.gpcs);
-    if (same_segment(one.segment, wanted) || one.segment.service.empty()) {
+    if (same_segment(one.segment, wanted) || one.segment.service.empty())
       change_.kept_gpcs += instance.gpcs;
-    }
     if (same_segment(one.segment, wanted)) return;
     change_.reassign.push_back({one, wanted});
     add_unit(Unit::Kind::reassign, {Item::List::reassign, change_.reassign.size() - 1},
@@ -530,36 +529,11 @@ std::string to_string(const Place& place) {
   return fmt::format("gpu {} {} at {}", place.gpu, place.profile, place.start);
 }
 
-const char* to_string(Step::Kind kind) {
-  switch (kind) {
-    case Step::Kind::enable_mig:
-      return "enable_mig";
-    case Step::Kind::disable_mig:
-      return "disable_mig";
-    case Step::Kind::create_instance:
-      return "create_instance";
-    case Step::Kind::create_compute:
-      return "create_compute";
-    case Step::Kind::start:
-      return "start";
-    case Step::Kind::stop:
-      return "stop";
-    case Step::Kind::drain:
-      return "drain";
-    case Step::Kind::destroy_compute:
-      return "destroy_compute";
-    case Step::Kind::destroy_instance:
-      return "destroy_instance";
-  }
-  return "?";
-}
-
 Result<Change> plan_change(const device::NodeState& state, const Assignment& assignment,
                            const Wanted& wanted, const hw::Catalogue& catalogue,
                            const ChangeOptions& options) {
-  if (state.gpus.size() > kMaxChangeGpus || wanted.gpus.size() > kMaxChangeGpus) {
+  if (state.gpus.size() > kMaxChangeGpus || wanted.gpus.size() > kMaxChangeGpus)
     return failed({ErrorCode::limit, fmt::format("more than {} GPUs", kMaxChangeGpus), "node"});
-  }
   TRY(check_wanted(wanted, catalogue));
   const auto gpu_of = TRY(match_gpus(state, assignment, wanted, catalogue, options));
   return Planner(state, wanted, options, Groups(state, wanted, assignment, gpu_of))

@@ -16,7 +16,6 @@
 // instances on either side.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,7 +95,10 @@ struct Step {
   std::string devices = {};  // start on a group: the UUIDs of its GPUs
   bool operator==(const Step&) const = default;
 };
-const char* to_string(Step::Kind kind);  // "create_instance" ...
+inline constexpr std::initializer_list<const char*> kStepKinds = {
+    "enable_mig", "disable_mig", "create_instance", "create_compute",  "start",
+    "stop",       "drain",       "destroy_compute", "destroy_instance"};
+inline const char* to_string(Step::Kind kind) { return kStepKinds.begin()[static_cast<int>(kind)]; }
 
 // A service whose running segments the change touches.
 struct Affected {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/form_rules.h"
+
 namespace partita::actuate {
 namespace {
 
@@ -102,10 +104,7 @@ void describe_place(Form& f, Place& place) {
 }
 
 void describe_step_kind(Form& f, Step::Kind& kind) {
-  f.word("op", kind,
-         {"enable_mig", "disable_mig", "create_instance", "create_compute", "start", "stop",
-          "drain", "destroy_compute", "destroy_instance"},
-         "what is done");
+  f.word("op", kind, kStepKinds, "what is done");
 }
 
 void describe_affected(Form& f, Affected& one) {
@@ -128,9 +127,8 @@ void describe_counts(Form& f, plan::Changes& counts) {
 std::string change_json(const Change& change) { return write_form(change, describe_change); }
 
 DocumentKind change_kind() {
-  return {"Change", "what has to happen so that a node becomes as wanted", [] {
-            return schema_form<Change>(change_kind().name, change_kind().about, describe_change);
-          }};
+  return document_kind<Change, describe_change, change_kind>(
+      "Change", "what has to happen so that a node becomes as wanted");
 }
 
 std::string step_text(const Step& step) {
@@ -176,9 +174,8 @@ std::string change_summary(const Change& change) {
         one.devices.empty() ? to_string(one.place) : fmt::format("gpu {} whole", one.place.gpu);
     text += fmt::format("  + {}{}\n", place, segment_text(one.segment));
   }
-  for (const Reassignment& one : change.reassign) {
+  for (const Reassignment& one : change.reassign)
     text += fmt::format("  ~ {}{}\n", to_string(one.from.place), segment_text(one.to));
-  }
   return text;
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "act/capacity.h"
-#include "base/check.h"
 
 namespace partita::actuate {
 namespace {
@@ -51,9 +50,8 @@ Done Executor::run(const Change& change, const device::NodeState& state) {
     models_[gpu.index] = gpu.model;
     if (!gpu.lost && !gpu.mig_enabled) index_[gpu.uuid] = gpu.index;
     if (gpu.lost) continue;  // what was there may come back, nobody knows when
-    for (const device::Instance& one : gpu.instances) {
+    for (const device::Instance& one : gpu.instances)
       there_[{gpu.index, one.start, one.profile}] = {one.gi_id, one.compute};
-    }
   }
   for (const AssignedSegment& one : book_.assignment.segments) note_group(one);
   for (step_ = 0; step_ < change.steps.size(); ++step_) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/form_rules.h"
+
 namespace partita::actuate {
 namespace {
 
@@ -30,10 +32,7 @@ void describe(Form& f, GatewayChoices& choices) {
          "those of which something was decided");
   Fields* const in = f.reading();
   if (!in || in->error()) return;
-  std::set<std::string> names;
-  for (const ServiceChoice& one : choices.services)
-    if (!names.insert(one.service).second)
-      in->refuse("services", fmt::format("service '{}' is listed twice", one.service));
+  refuse_twice(*in, "services", choices.services, &ServiceChoice::service, "service");
   std::ranges::sort(choices.services, {}, &ServiceChoice::service);
 }
 
@@ -48,9 +47,8 @@ Result<GatewayChoices> parse_choices(const std::string& file, std::string_view t
 }
 
 DocumentKind choices_kind() {
-  return {"GatewayChoices", "what was decided while a gateway ran", [] {
-            return schema_form<GatewayChoices>(choices_kind().name, choices_kind().about, describe);
-          }};
+  return document_kind<GatewayChoices, describe, choices_kind>(
+      "GatewayChoices", "what was decided while a gateway ran");
 }
 
 }  // namespace partita::actuate

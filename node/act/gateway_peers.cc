@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/form_rules.h"
 #include "base/url.h"
 
 namespace partita::actuate {
@@ -32,10 +33,7 @@ void describe(Form& f, GatewayPeer& peer) {
   if (!in || in->error()) return;
   check_address(*in, "http", peer.http);
   check_address(*in, "grpc", peer.grpc);
-  std::set<std::string> names;
-  for (const PeerShare& one : peer.carries)
-    if (!names.insert(one.service).second)
-      in->refuse("carries", fmt::format("service '{}' is listed twice", one.service));
+  refuse_twice(*in, "carries", peer.carries, &PeerShare::service, "service");
 }
 
 void describe(Form& f, GatewayPeers& peers) {
@@ -73,10 +71,8 @@ Result<GatewayPeers> parse_peers(const std::string& file, std::string_view text)
 }
 
 DocumentKind peers_kind() {
-  return {"GatewayPeers", "gateways of other nodes, to which requests may be handed over", [] {
-            return schema_form<GatewayPeers>(peers_kind().name, peers_kind().about,
-                                             static_cast<void (*)(Form&, GatewayPeers&)>(describe));
-          }};
+  return document_kind<GatewayPeers, describe, peers_kind>(
+      "GatewayPeers", "gateways of other nodes, to which requests may be handed over");
 }
 
 }  // namespace partita::actuate

@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "act/assignment.h"
+#include "base/form_rules.h"
 
 namespace partita::actuate {
 namespace {
 
+constexpr std::initializer_list<const char*> kReadiness = {"ready", "leaving", "silent"};
 constexpr Range kPart{.low = 0, .high = 1};
 constexpr Range kPids{.low = 1, .high = 1e9};
 constexpr Range kPlaces{.high = kMaxProcessesPerSegment - 1};
@@ -102,7 +104,7 @@ void describe(Form& f, FanOutCounts& one) {
 
 void describe(Form& f, GatewayEngine& engine) {
   f.name("url", engine.url, "where it is");
-  f.word("state", engine.state, {"ready", "leaving", "silent"}, "whether it gets requests");
+  f.word("state", engine.state, kReadiness, "whether it gets requests");
   f.number("last_beat_s", engine.last_beat_s, kSeconds, "since its last sign of life");
   f.integer("open", engine.open, kOpen, "requests that it has");
   f.number("kv_cache_usage_perc", engine.kv_cache_usage, kPart,
@@ -143,7 +145,7 @@ void describe(Form& f, GatewayWorker& worker) {
   f.integer("index", worker.index, kPlaces, "which of its processes");
   f.name("service", worker.service, "that it serves");
   describe_process(f, worker.pid);
-  f.word("state", worker.state, {"ready", "leaving", "silent"}, "whether it gets batches");
+  f.word("state", worker.state, kReadiness, "whether it gets batches");
   f.number("last_beat_s", worker.last_beat_s, kSeconds, "since its last sign of life");
   f.integer("open", worker.open, kOpen, "requests that it has, of an engine that streams");
   f.number("kv_cache_usage_perc", worker.kv_cache_usage, kPart,
@@ -172,10 +174,7 @@ void describe(Form& f, GatewayState& state) {
          "what was asked for in vain, since no node carries it");
   Fields* const in = f.reading();
   if (!in || in->error()) return;
-  std::set<std::string> names;
-  for (const GatewayService& one : state.services)
-    if (!names.insert(one.name).second)
-      in->refuse("services", fmt::format("service '{}' is listed twice", one.name));
+  refuse_twice(*in, "services", state.services, &GatewayService::name, "service");
   std::set<std::pair<std::string, int>> places;
   for (const GatewayWorker& one : state.workers)
     if (!places.emplace(one.device, one.index).second)
@@ -189,15 +188,7 @@ void describe(Form& f, GatewayState& state) {
 }  // namespace
 
 const char* to_string(WorkerReadiness readiness) {
-  switch (readiness) {
-    case WorkerReadiness::ready:
-      return "ready";
-    case WorkerReadiness::leaving:
-      return "leaving";
-    case WorkerReadiness::silent:
-      return "silent";
-  }
-  return "";
+  return kReadiness.begin()[static_cast<int>(readiness)];
 }
 
 std::string gateway_path(const std::string& state_dir) { return state_dir + "/gateway.json"; }
@@ -209,9 +200,8 @@ Result<GatewayState> parse_gateway(const std::string& file, std::string_view tex
 }
 
 DocumentKind gateway_kind() {
-  return {"GatewayState", "which workers of a gateway are ready, and what they carry", [] {
-            return schema_form<GatewayState>(gateway_kind().name, gateway_kind().about, describe);
-          }};
+  return document_kind<GatewayState, describe, gateway_kind>(
+      "GatewayState", "which workers of a gateway are ready, and what they carry");
 }
 
 Result<std::optional<GatewayState>> read_gateway(const GatewayDoors& doors, std::int64_t now_ns) {

@@ -96,9 +96,8 @@ std::string lost_of(const device::NodeState& state, const std::string& model) {
 Result<std::vector<int>> named(const device::NodeState& state, const Wanted& wanted,
                                const ChangeOptions& options) {
   std::map<std::string, int> position;
-  for (std::size_t g = 0; g < state.gpus.size(); ++g) {
+  for (std::size_t g = 0; g < state.gpus.size(); ++g)
     position[state.gpus[g].uuid] = static_cast<int>(g);
-  }
   std::vector<int> gpu_of(wanted.gpus.size(), -1);
   std::set<int> taken;
   for (std::size_t w = 0; w < wanted.gpus.size(); ++w) {
@@ -128,9 +127,8 @@ Result<void> usable(const device::GpuState& gpu, const WantedGpu& wanted,
   const std::string name = fmt::format("gpu {}", gpu.index);
   const bool mig = !wanted.is_whole();
   if (wanted.instances.empty() || gpu.mig_enabled == mig) return {};
-  if (!gpu.mig_capable) {
+  if (!gpu.mig_capable)
     return failed({ErrorCode::not_supported, gpu.name + " cannot be cut into instances", name});
-  }
   const char* mode = mig ? "on" : "off";
   if (gpu.mig_pending == mig && !(options.allow_reset && options.can_reset))
     return failed({ErrorCode::reset_required,
@@ -283,8 +281,7 @@ Result<std::vector<int>> match_gpus(const device::NodeState& state, const Assign
           fmt::format("gpu {}", w),
           fmt::format("{} is wanted, {} is a {}", wanted.gpus[w].model, gpu.uuid, gpu.model));
     }
-    if (auto fine = usable(gpu, wanted.gpus[w], catalogue, options); !fine)
-      return failed(fine.error());
+    TRY(usable(gpu, wanted.gpus[w], catalogue, options));
   }
   return gpu_of;
 }

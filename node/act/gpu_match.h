@@ -1,7 +1,6 @@
 // Which GPU of the node becomes which GPU of the wanted layout. Internal to actuate.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "act/change.h"

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/form_rules.h"
+
 namespace partita::actuate {
 namespace {
 
@@ -20,10 +22,7 @@ void describe_file(Form& f, HookFile& file) {
                     "programs that run around a change");
   Fields* const in = f.reading();
   if (!in || in->error()) return;
-  std::set<std::string> names;
-  for (const Hook& one : file.hooks)
-    if (!names.insert(one.name).second)
-      in->refuse("hooks", fmt::format("hook '{}' is listed twice", one.name));
+  refuse_twice(*in, "hooks", file.hooks, &Hook::name, "hook");
 }
 
 // The status of that process once it has ended.

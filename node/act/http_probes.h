@@ -3,7 +3,6 @@
 // keeps the time and abandons what takes too long. Single-threaded.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>

@@ -160,7 +160,7 @@ Result<Journal> Journal::open(Files& files, const std::string& path) {
 Result<void> Journal::append(const Record& record) {
   const bool full = std::holds_alternative<BeginRecord>(record) && log_.bytes() > kMaxJournalBytes;
   if (full) {
-    if (auto written = log_.replace(bodies_of(state_)); !written) return written;
+    TRY(log_.replace(bodies_of(state_)));
   }
   const bool intent = std::holds_alternative<IntentRecord>(record);
   const std::vector<std::string> body = {body_of(record)};

@@ -14,9 +14,8 @@ constexpr std::int64_t kLookNs = 20'000'000;
 
 std::string holders_text(const std::vector<device::Holder>& holders) {
   std::string text;
-  for (const device::Holder& holder : holders) {
+  for (const device::Holder& holder : holders)
     text += (text.empty() ? "" : ", ") + to_string(holder);
-  }
   return text;
 }
 
@@ -85,9 +84,8 @@ struct Performer {
 
   Result<Users> users(const AskUsers& one) const {
     const device::GpuState gpu = TRY(doors.driver.read(one.place.gpu));
-    if (gpu.lost) {
+    if (gpu.lost)
       return failed({ErrorCode::lost, "the GPU fell off the bus", to_string(one.place)});
-    }
     Users users;
     const auto found = std::ranges::find(gpu.instances, one.gi_id, &device::Instance::gi_id);
     if (found != gpu.instances.end()) users.holders = found->holders;

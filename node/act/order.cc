@@ -202,11 +202,10 @@ class Orderer {
       if (unit.loses < 0) continue;
       const auto found = std::find_if(lost.begin(), lost.end(),
                                       [&](const auto& one) { return one.first == unit.loses; });
-      if (found == lost.end()) {
+      if (found == lost.end())
         lost.emplace_back(unit.loses, unit.lost);
-      } else {
+      else
         found->second += unit.lost;
-      }
     }
     return lost;
   }

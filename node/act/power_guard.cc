@@ -132,19 +132,17 @@ Result<void> PowerGuard::set(int gpu, const device::PowerSettings& settings) {
     if (known) others_mark = files_->read(mark_of(state.uuid)).value_or("");
     const auto now = TRY(driver_->power_settings(gpu));
     const PowerBefore before{gpu, state.uuid, known ? known->settings : now.now};
-    if (const auto ok = note(before); !ok) return ok;
+    TRY(note(before));
   } else if (!marks_.empty() && !files_->exists(mark_of(state.uuid))) {
     // Another journal has put it back meanwhile, and knows nothing of what comes now.
-    if (const auto ok = mark(state.uuid); !ok) return ok;
+    TRY(mark(state.uuid));
   }
   auto set = driver_->set_power_settings(gpu, settings);
   if (set || set.error().code != ErrorCode::denied || !first) return set;
   // Nothing was changed, and without rights nothing could be put back either.
   std::erase_if(changed_, [&](const PowerBefore& one) { return one.uuid == state.uuid; });
-  if (const auto ok = others_mark.empty() ? unmark(state.uuid)
-                                          : files_->write_atomic(mark_of(state.uuid), others_mark);
-      !ok)
-    return ok;
+  TRY(others_mark.empty() ? unmark(state.uuid)
+                          : files_->write_atomic(mark_of(state.uuid), others_mark));
   TRY(write());
   return set;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
-#include <vector>
 
 namespace partita::actuate {
 namespace {
@@ -70,7 +69,7 @@ Result<PowerLoopReport> run_power_loop(const PowerLoop& loop, device::NodeDriver
     step.setting = step.blind ? loop.policy.start : loop.policy.decide(step.seen);
     ++report.polls;
     report.blind += step.blind;
-    if (const auto ok = apply(std::move(step)); !ok) return failed(ok.error());
+    TRY(apply(std::move(step)));
   }
   report.time = since(start_ns, clock);
   if (first && last) report.energy = *last - *first;

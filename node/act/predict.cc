@@ -94,9 +94,8 @@ void explain(Change& change) {
                     one.segment.service));
   }
   for (const Present& one : change.destroy) {
-    if (!one.ours && one.segment.service.empty()) {
+    if (!one.ours && one.segment.service.empty())
       say(fmt::format("{} is not wanted; Partita did not make it", to_string(one.place)));
-    }
   }
 }
 

@@ -92,9 +92,8 @@ Segment segment_of(const AssignedSegment& assigned) {
 
 Wanted wanted_of(const device::NodeState& state, const Assignment& assignment) {
   std::map<std::string, Segment> segments;
-  for (const AssignedSegment& one : assignment.segments) {
+  for (const AssignedSegment& one : assignment.segments)
     segments[one.device] = segment_of(one);
-  }
   Wanted wanted;
   std::set<std::string> grouped;
   int groups = 0;

@@ -65,7 +65,7 @@ Result<void> Supervisor::recover(std::int64_t now_ns) {
   TRY(files_.make_directories(home));
   lock_ = TRY(files_.lock(options_.state_file + ".lock"));
   if (!options_.log_dir.empty()) {
-    if (auto made = files_.make_directories(options_.log_dir); !made) return made;
+    TRY(files_.make_directories(options_.log_dir));
   }
   const WorkersState before = TRY(file_.recall());
   adopt_recorded(before, now_ns);

@@ -5,16 +5,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <tuple>
-#include <utility>
 
-#include "act/assignment.h"
-#include "base/form.h"
+#include "base/form_rules.h"
 #include "base/parse_number.h"
 
 namespace partita::actuate {
 namespace {
 
+constexpr std::initializer_list<const char*> kAnswering = {"", "starting", "ready", "leaving",
+                                                           "silent"};
 constexpr Range kNumbers{.high = 1e9};
 constexpr Range kPorts{.high = 65535};
 constexpr Range kStatuses{.low = kUnknownStatus, .high = 255};
@@ -44,8 +43,7 @@ void describe_worker(Form& f, WorkerRecord& worker) {
   counter("quick_failures", worker.quick_failures, "in a row");
   f.boolean("given_up", worker.given_up, "failed so often that it is tried seldom");
   f.optional(worker.answering != Answering::unknown)
-      .word("readiness", worker.answering, {"", "starting", "ready", "leaving", "silent"},
-            "whether it answers");
+      .word("readiness", worker.answering, kAnswering, "whether it answers");
   f.integer("last_status", worker.last_status, kStatuses, "of the process before this one");
   f.line("     ").notes("command", worker.command, {.indent = "      "}, "that runs");
   form::texts(f.line("     "), "environment", worker.environment, "of the segment");
@@ -81,19 +79,7 @@ void describe_workers(Form& f, WorkersState& state) {
 }  // namespace
 
 const char* to_string(Answering answering) {
-  switch (answering) {
-    case Answering::unknown:
-      return "";
-    case Answering::starting:
-      return "starting";
-    case Answering::ready:
-      return "ready";
-    case Answering::leaving:
-      return "leaving";
-    case Answering::silent:
-      return "silent";
-  }
-  return "";
+  return kAnswering.begin()[static_cast<int>(answering)];
 }
 
 std::string workers_path(const std::string& state_dir) {
@@ -131,10 +117,8 @@ Result<WorkersState> parse_workers(const std::string& file, std::string_view tex
 }
 
 DocumentKind workers_kind() {
-  return {"Workers", "which worker of which segment is which process", [] {
-            return schema_form<WorkersState>(workers_kind().name, workers_kind().about,
-                                             describe_workers);
-          }};
+  return document_kind<WorkersState, describe_workers, workers_kind>(
+      "Workers", "which worker of which segment is which process");
 }
 
 }  // namespace partita::actuate

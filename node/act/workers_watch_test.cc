@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <set>
 #include <utility>

@@ -7,6 +7,8 @@
 namespace partita::control {
 namespace {
 
+constexpr std::initializer_list<const char*> kBatchTaskStates = {"waiting", "running", "done",
+                                                                 "failed",  "skipped", "cancelled"};
 constexpr Range kBatchTimes{.high = 4e15};
 constexpr Range kBatchNumbers{.high = 1e15};
 constexpr Range kBatchCounts{.high = 1e9};
@@ -26,21 +28,7 @@ void describe_run(Form& f, BatchRunNow& run) {
 }  // namespace
 
 const char* to_string(BatchTaskState state) {
-  switch (state) {
-    case BatchTaskState::waiting:
-      return "waiting";
-    case BatchTaskState::running:
-      return "running";
-    case BatchTaskState::done:
-      return "done";
-    case BatchTaskState::failed:
-      return "failed";
-    case BatchTaskState::skipped:
-      return "skipped";
-    case BatchTaskState::cancelled:
-      return "cancelled";
-  }
-  return "?";
+  return kBatchTaskStates.begin()[static_cast<int>(state)];
 }
 
 bool is_over(BatchTaskState state) {
@@ -54,8 +42,7 @@ std::string batch_key(const BatchKept& batch) {
 void describe_batch_task(Form& f, BatchTask& task) {
   f.whole("batch", task.batch, kBatchNumbers, "its number");
   f.note("name", task.name, "of the task");
-  f.word("state", task.state, {"waiting", "running", "done", "failed", "skipped", "cancelled"},
-         "how far it is");
+  f.word("state", task.state, kBatchTaskStates, "how far it is");
   f.optional(!task.gpu_uuid.empty()).note("gpu_uuid", task.gpu_uuid, "where it runs");
   f.optional(!task.profile.empty()).note("profile", task.profile, "of its MIG instance");
   f.optional(!task.profile.empty())

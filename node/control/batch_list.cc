@@ -2,18 +2,20 @@
 
 #include <algorithm>
 
+#include "base/form_rules.h"
+
 namespace partita::control {
 namespace {
 
+constexpr std::initializer_list<const char*> kBatchStates = {
+    "waiting", "running", "paused", "cancelling", "done", "failed", "cancelled"};
 constexpr Range kListTimes{.high = 4e15};
 constexpr Range kListNumbers{.high = 1e15};
 constexpr Range kListCounts{.high = 1e9};
 
 void describe_info(Form& f, BatchInfo& b) {
   f.whole("number", b.number, kListNumbers, "of the batch");
-  f.word("state", b.state,
-         {"waiting", "running", "paused", "cancelling", "done", "failed", "cancelled"},
-         "how far it is");
+  f.word("state", b.state, kBatchStates, "how far it is");
   f.note("user", b.user, "who handed it in");
   f.whole("received_ms", b.received_ms, kListTimes, "since 1970");
   f.optional(b.ended_ms > 0).whole("ended_ms", b.ended_ms, kListTimes, "since 1970; missing: not");
@@ -47,25 +49,7 @@ void describe_all(Form& f, std::vector<BatchInfo>& batches) {
 
 }  // namespace
 
-const char* to_string(BatchState state) {
-  switch (state) {
-    case BatchState::waiting:
-      return "waiting";
-    case BatchState::running:
-      return "running";
-    case BatchState::paused:
-      return "paused";
-    case BatchState::cancelling:
-      return "cancelling";
-    case BatchState::done:
-      return "done";
-    case BatchState::failed:
-      return "failed";
-    case BatchState::cancelled:
-      return "cancelled";
-  }
-  return "?";
-}
+const char* to_string(BatchState state) { return kBatchStates.begin()[static_cast<int>(state)]; }
 
 std::string batches_json(const std::vector<BatchInfo>& batches) {
   std::vector<BatchInfo> shown = batches;
@@ -82,10 +66,8 @@ Result<std::vector<BatchInfo>> parse_batches(const std::string& file, std::strin
 }
 
 DocumentKind batches_kind() {
-  return {"AgentBatches", "the batches that an agent was handed", [] {
-            return schema_form<std::vector<BatchInfo>>(batches_kind().name, batches_kind().about,
-                                                       describe_all);
-          }};
+  return document_kind<std::vector<BatchInfo>, describe_all, batches_kind>(
+      "AgentBatches", "the batches that an agent was handed");
 }
 
 std::string batch_json(const BatchInfo& batch) { return write_form(batch, describe_one); }
@@ -95,9 +77,8 @@ Result<BatchInfo> parse_batch(const std::string& file, std::string_view text) {
 }
 
 DocumentKind batch_kind() {
-  return {"AgentBatch", "a batch that an agent was handed, with its tasks", [] {
-            return schema_form<BatchInfo>(batch_kind().name, batch_kind().about, describe_one);
-          }};
+  return document_kind<BatchInfo, describe_one, batch_kind>(
+      "AgentBatch", "a batch that an agent was handed, with its tasks");
 }
 
 }  // namespace partita::control

@@ -38,7 +38,11 @@ enum class NoticeKind : std::uint8_t {
   damaged_file,  // of the state directory; subject: its path
   other,
 };
-const char* to_string(NoticeKind kind);
+inline const char* to_string(NoticeKind kind) {
+  constexpr const char* kWords[] = {"failed_change", "given_up_worker", "slo_risk",     "approval",
+                                    "health",        "drift",           "damaged_file", "other"};
+  return kWords[static_cast<int>(kind)];
+}
 
 // Somebody wants to know: webhook, command. Said once, not at every step.
 struct LoopNotice {

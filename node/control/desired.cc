@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "base/hash.h"
-#include "forms/serving_forms.h"
 
 namespace partita::control {
 namespace {

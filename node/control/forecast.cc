@@ -119,11 +119,10 @@ ServiceForecast learned(ServiceForecast known, const MeasuredRate& measured,
   const bool was_learned = known.last_ms > 0 && shaped(known, known.last_ms).learned;
   if (known.last_ms > 0 && slot_of(known.last_ms) != slot_of(now)) close_slot(known, settings);
   const Shaped shape = shaped(known, now);
-  if (known.last_ms == 0) {
+  if (known.last_ms == 0)
     known.level = known.expected = shape.rate;
-  } else if (shape.learned != was_learned) {
+  else if (shape.learned != was_learned)
     known.expected = shape.rate;
-  }
   // What was not measured for some minutes, while the agent began anew, says nothing; after more,
   // what was known fades, and the next minutes make up for it together: none of them is all.
   const double passed = known.last_ms == 0 ? static_cast<double>(kMinuteMs)

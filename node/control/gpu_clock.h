@@ -4,7 +4,6 @@
 // rates in the same order give the same settings.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

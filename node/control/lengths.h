@@ -3,7 +3,6 @@
 // writes its part of the memory only. Internal to control.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>

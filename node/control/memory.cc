@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/form_rules.h"
 #include "forms/serving_forms.h"
 
 namespace partita::control {
@@ -135,7 +136,7 @@ void describe_memory(Form& f, AgentMemory& m) {
   f.note("services", m.services, "text of the services file that is wanted");
   f.note("services_file", m.services_file, "text of the file when it was read last");
   f.note("services_by", m.services_by, "who wanted it");
-  f.word("mode", m.mode, {"automatic", "approve", "observe"}, "how changes come about");
+  f.word("mode", m.mode, kModes, "how changes come about");
   f.boolean("mode_set", m.mode_set, "by somebody; else the settings' holds");
   f.object("target", m.target, describe_target, "the plan in force");
   f.object("before", m.before, describe_target, "what a rollback goes back to");
@@ -219,10 +220,8 @@ Result<AgentMemory> parse_memory(const std::string& file, std::string_view text)
 }
 
 DocumentKind memory_kind() {
-  return {"AgentMemory", "what an agent must not forget when it ends", [] {
-            return schema_form<AgentMemory>(memory_kind().name, memory_kind().about,
-                                            describe_memory);
-          }};
+  return document_kind<AgentMemory, describe_memory, memory_kind>(
+      "AgentMemory", "what an agent must not forget when it ends");
 }
 
 }  // namespace partita::control

@@ -8,13 +8,11 @@
 
 #include "act/change.h"
 #include "act/lent.h"
-#include "base/check.h"
 #include "control/own_rates.h"
 #include "decide/keeping.h"
 #include "decide/pipelines.h"
 #include "forms/pipeline_form.h"
 #include "hw/layout.h"
-#include "verify/judge.h"
 
 namespace partita::control {
 namespace {

@@ -36,26 +36,4 @@ void Report::over(const std::string& key) {
   told_.erase(told);
 }
 
-const char* to_string(NoticeKind kind) {
-  switch (kind) {
-    case NoticeKind::failed_change:
-      return "failed_change";
-    case NoticeKind::given_up_worker:
-      return "given_up_worker";
-    case NoticeKind::slo_risk:
-      return "slo_risk";
-    case NoticeKind::approval:
-      return "approval";
-    case NoticeKind::health:
-      return "health";
-    case NoticeKind::drift:
-      return "drift";
-    case NoticeKind::damaged_file:
-      return "damaged_file";
-    case NoticeKind::other:
-      return "other";
-  }
-  return "?";
-}
-
 }  // namespace partita::control

@@ -4,18 +4,6 @@
 
 namespace partita::control {
 
-const char* to_string(Mode mode) {
-  switch (mode) {
-    case Mode::automatic:
-      return "automatic";
-    case Mode::approve:
-      return "approve";
-    case Mode::observe:
-      return "observe";
-  }
-  return "?";
-}
-
 Result<Mode> parse_mode(const std::string& text) {
   for (const Mode mode : {Mode::automatic, Mode::approve, Mode::observe})
     if (text == to_string(mode)) return mode;

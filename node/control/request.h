@@ -3,9 +3,9 @@
 // the change, whose end is an event. Values.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "base/result.h"
 
@@ -14,7 +14,8 @@ namespace partita::control {
 // How changes come about. automatic: as soon as they are planned and judged. approve: a person
 // says yes. observe: nothing is changed; drift and needed changes are reported.
 enum class Mode { automatic, approve, observe };
-const char* to_string(Mode mode);
+inline constexpr std::initializer_list<const char*> kModes = {"automatic", "approve", "observe"};
+inline const char* to_string(Mode mode) { return kModes.begin()[static_cast<int>(mode)]; }
 Result<Mode> parse_mode(const std::string& text);
 
 struct SetServices {  // replaces the wanted services

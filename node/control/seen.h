@@ -1,7 +1,6 @@
 // Seen: what a step of the loop is given to see. Values.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/form_rules.h"
 #include "control/forecast.h"
 #include "forms/clock_time.h"
 #include "forms/priorities_form.h"
@@ -123,7 +124,7 @@ void describe_power_policy(Form& f, PowerPolicy& s) {
 }
 
 void describe_policy(Form& f, Settings& s) {
-  f.optional().word("mode", s.mode, {"automatic", "approve", "observe"}, "how changes come about");
+  f.optional().word("mode", s.mode, kModes, "how changes come about");
   f.optional().number("look_s", s.look_s, {.low = 0.1, .high = 3600}, "between looks");
   f.optional().integer("utc_offset_min", s.utc_offset_min, {.low = -840, .high = 840},
                        "of the local time in which windows are meant");
@@ -180,10 +181,8 @@ std::string settings_json(const Settings& settings) {
 }
 
 DocumentKind settings_kind() {
-  return {"AgentSettings", "the policy of an agent, in its settings file", [] {
-            return schema_form<Settings>(settings_kind().name, settings_kind().about,
-                                         describe_settings);
-          }};
+  return document_kind<Settings, describe_settings, settings_kind>(
+      "AgentSettings", "the policy of an agent, in its settings file");
 }
 
 bool in_window(const std::vector<Window>& windows, std::int64_t now_ms, int utc_offset_min) {

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/form_rules.h"
 #include "control/state_forms.h"
 #include "forms/serving_forms.h"
 #include "forms/terms_form.h"
@@ -12,6 +13,8 @@
 namespace partita::control {
 namespace {
 
+constexpr std::initializer_list<const char*> kChangeStates = {"proposed",  "approved", "applying",
+                                                              "succeeded", "failed",   "rejected"};
 constexpr Range kSnapshotTimes{.high = 4e15};  // milliseconds since 1970
 constexpr Range kPercentiles{.high = 100};
 constexpr Range kAttained{.high = 1};
@@ -114,8 +117,7 @@ void describe_gpu_now(Form& f, GpuNow& gpu) {
 void describe_change_now(Form& f, ChangeNow& c) {
   f.lines("    ");
   f.whole("number", c.number, kSnapshotCounts, "of the change");
-  f.word("state", c.state, {"proposed", "approved", "applying", "succeeded", "failed", "rejected"},
-         "how far it is");
+  f.word("state", c.state, kChangeStates, "how far it is");
   f.note("cause", c.cause, "why, a sentence");
   f.whole("planned_ms", c.planned_ms, kSnapshotTimes, "since 1970");
   f.whole("ended_ms", c.ended_ms, kSnapshotTimes, "since 1970; 0: not yet");
@@ -188,7 +190,7 @@ void describe_snapshot(Form& f, Written& s) {
              "of a large node: keys that are documents of their own; `changes`: what is in them");
   f.whole("time_ms", s.time_ms, kSnapshotTimes, "since 1970, UTC");
   f.note("node", s.node, "host name");
-  f.word("mode", s.mode, {"automatic", "approve", "observe"}, "how changes come about");
+  f.word("mode", s.mode, kModes, "how changes come about");
   f.boolean("converged", s.converged,
             "the node and its workers are as the plan in force wants them; no change is needed");
   f.note("doing", s.doing, "a sentence");
@@ -305,23 +307,7 @@ Written written(const Snapshot& snapshot) {
 
 }  // namespace
 
-const char* to_string(ChangeState state) {
-  switch (state) {
-    case ChangeState::proposed:
-      return "proposed";
-    case ChangeState::approved:
-      return "approved";
-    case ChangeState::applying:
-      return "applying";
-    case ChangeState::succeeded:
-      return "succeeded";
-    case ChangeState::failed:
-      return "failed";
-    case ChangeState::rejected:
-      return "rejected";
-  }
-  return "?";
-}
+const char* to_string(ChangeState state) { return kChangeStates.begin()[static_cast<int>(state)]; }
 
 Snapshot aged(Snapshot snapshot, std::int64_t looked_ms, std::int64_t now_ms) {
   const std::string why =
@@ -356,10 +342,8 @@ Result<Snapshot> parse_snapshot(const std::string& file, std::string_view text) 
 }
 
 DocumentKind snapshot_kind() {
-  return {"AgentState", "what an agent knows, wants and is doing", [] {
-            return schema_form<Written>(snapshot_kind().name, snapshot_kind().about,
-                                        describe_snapshot);
-          }};
+  return document_kind<Written, describe_snapshot, snapshot_kind>(
+      "AgentState", "what an agent knows, wants and is doing");
 }
 
 }  // namespace partita::control

@@ -8,28 +8,18 @@
 namespace partita::control {
 namespace {
 
+constexpr std::initializer_list<const char*> kStandingWords = {"serves", "degraded", "at_risk",
+                                                               "down", "unknown"};
 constexpr std::int64_t kDayOfMs = 86'400'000;
 
 }  // namespace
 
 const char* to_string(Standing standing) {
-  switch (standing) {
-    case Standing::serves:
-      return "serves";
-    case Standing::degraded:
-      return "degraded";
-    case Standing::at_risk:
-      return "at_risk";
-    case Standing::down:
-      return "down";
-    case Standing::unknown:
-      return "unknown";
-  }
-  return "?";
+  return kStandingWords.begin()[static_cast<int>(standing)];
 }
 
 void standing_field(Form& f, std::string_view key, Standing& standing, std::string_view about) {
-  f.word(key, standing, {"serves", "degraded", "at_risk", "down", "unknown"}, about);
+  f.word(key, standing, kStandingWords, about);
 }
 
 std::string utc_text(std::int64_t ms) {

@@ -1,8 +1,5 @@
 #include "control/state_forms.h"
 
-#include <iterator>
-#include <string_view>
-
 #include "act/change_forms.h"
 
 namespace partita::control {

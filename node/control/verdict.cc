@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "act/gateway_state.h"
-
 namespace partita::control {
 namespace {
 

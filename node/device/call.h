@@ -53,4 +53,13 @@ Call power_call(int gpu, const PowerSettings& settings);
 // "create_instance(gpu 0, nvml_enum 2, start 4)"
 std::string to_string(const Call& call);
 
+// What a call came to: an error says which call that was, then which of the vendor's.
+template <class T>
+Result<T> in_call(Result<T> result, const std::string& call) {
+  if (result) return result;
+  std::string& context = result.error().context;
+  context = context.empty() ? call : call + ": " + context;
+  return result;
+}
+
 }  // namespace partita::device

@@ -11,11 +11,22 @@ namespace partita::device {
 
 tl::unexpected<Error> refused(ErrorCode code, std::string message, std::string call);
 
-// The error of a step inside a call of the door.
-tl::unexpected<Error> within(std::string call, const Error& error);
-
 // "launch(lane 3)": the call of an error.
 std::string lane_call(std::string_view name, int lane);
+
+// The error of a step inside a call of the door.
+tl::unexpected<Error> within(std::string call, const Error& error);
+// What a step inside a call came to; its error as above.
+template <class T>
+Result<T> within(std::string_view call, Result<T> step) {
+  if (!step) return within(std::string(call), step.error());
+  return step;
+}
+template <class T>
+Result<T> within(std::string_view name, int lane, Result<T> step) {
+  if (!step) return within(lane_call(name, lane), step.error());
+  return step;
+}
 
 // Whether a lane can have the mask, atoms excepted: it has a unit, none that the topology has not,
 // and one of every die. Else invalid_argument, with the call as context.

@@ -1,10 +1,12 @@
 // What a GPU may draw and how fast it may run: settings that a node keeps until somebody changes
-// them or the driver is loaded anew, whoever set them. Plain data.
+// them or the driver is loaded anew, whoever set them. Values.
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "base/units.h"
 
 namespace partita::device {
@@ -30,5 +32,12 @@ struct PowerState {
   std::vector<Mhz> clocks;  // SM clocks that can be locked, ascending
   bool operator==(const PowerState&) const = default;
 };
+
+// The limit that these settings mean, where it is another than the board has; invalid_argument
+// outside of what the board takes. `what` it is called: "power cap".
+Result<std::optional<Watts>> limit_to_set(const PowerState& board, const PowerSettings& settings,
+                                          std::string_view what);
+// invalid_argument for clocks that go backwards, or leave `low` to `high`.
+Result<void> check_clocks(const PowerSettings& settings, Mhz low, Mhz high);
 
 }  // namespace partita::device

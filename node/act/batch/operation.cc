@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 namespace partita::exec {
 namespace {
@@ -45,9 +44,8 @@ Outcome created(const Made& made) {
 // The GPU as it is now; a lost one is an error here.
 Result<GpuState> read_present(device::NodeDriver& driver, int gpu) {
   Result<GpuState> state = driver.read(gpu);
-  if (state && state->lost) {
+  if (state && state->lost)
     return failed({ErrorCode::lost, "the GPU fell off the bus", fmt::format("GPU {}", gpu)});
-  }
   return state;
 }
 

@@ -69,7 +69,7 @@ class Recovery {
                        "belongs to a run of another batch or schedule, or on other GPUs: finish "
                        "that run first, or remove the file");
     for (const Record& record : records) {
-      if (auto fine = take(record); !fine) return failed(fine.error());
+      TRY(take(record));
     }
     TRY(find_instances(driver));
     for (const int task : open_) use_traces(task);
@@ -153,11 +153,10 @@ class Recovery {
   void use_traces(int task) {
     PastTask& past = past_.tasks[at(task)];
     const std::pair key{script_.tasks[at(task)].name, past.attempts};
-    if (const auto running = traces_.running.find(key); running != traces_.running.end()) {
+    if (const auto running = traces_.running.find(key); running != traces_.running.end())
       past.running = running->second;
-    } else if (const auto ended = traces_.ended.find(key); ended != traces_.ended.end()) {
+    else if (const auto ended = traces_.ended.find(key); ended != traces_.ended.end())
       past.status = ended->second;
-    }
   }
 
   // Tasks that failed may be tried again, on instances that come before those that are there now.

@@ -98,44 +98,6 @@ bool ran(TaskStatus status) {
          status == TaskStatus::timed_out;
 }
 
-const char* to_string(TaskStatus status) {
-  switch (status) {
-    case TaskStatus::pending:
-      return "pending";
-    case TaskStatus::running:
-      return "running";
-    case TaskStatus::finished:
-      return "finished";
-    case TaskStatus::failed:
-      return "failed";
-    case TaskStatus::timed_out:
-      return "timed_out";
-    case TaskStatus::skipped:
-      return "skipped";
-    case TaskStatus::not_run:
-      return "not_run";
-  }
-  return "";
-}
-
-const char* to_string(ChangeStatus status) {
-  switch (status) {
-    case ChangeStatus::pending:
-      return "pending";
-    case ChangeStatus::running:
-      return "running";
-    case ChangeStatus::done:
-      return "done";
-    case ChangeStatus::skipped:
-      return "skipped";
-    case ChangeStatus::kept:
-      return "kept";
-    case ChangeStatus::failed:
-      return "failed";
-  }
-  return "";
-}
-
 Nanos RunReport::makespan() const {
   Nanos last = 0;
   for (const TaskRun& task : tasks)

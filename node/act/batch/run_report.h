@@ -18,7 +18,11 @@ enum class TaskStatus {
   skipped,    // a task that it comes after did not finish
   not_run,    // its instance could not be made, or the run was interrupted
 };
-const char* to_string(TaskStatus status);
+inline const char* to_string(TaskStatus status) {
+  constexpr const char* kWords[] = {"pending",   "running", "finished", "failed",
+                                    "timed_out", "skipped", "not_run"};
+  return kWords[static_cast<int>(status)];
+}
 // Whether an attempt came to its end.
 bool ran(TaskStatus status);
 
@@ -38,7 +42,10 @@ enum class ChangeStatus {
   kept,     // not destroyed because that was asked for
   failed,
 };
-const char* to_string(ChangeStatus status);
+inline const char* to_string(ChangeStatus status) {
+  constexpr const char* kWords[] = {"pending", "running", "done", "skipped", "kept", "failed"};
+  return kWords[static_cast<int>(status)];
+}
 
 struct ChangeRun {
   ChangeStatus status = ChangeStatus::pending;

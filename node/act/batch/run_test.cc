@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-
 #include "act/batch/testing/test_batch.h"
 #include "base/hash.h"
 

@@ -20,7 +20,7 @@ std::string open_mark(const std::string& journal) { return journal + ".open"; }
 Result<void> begin(Session& session, const Script& script, const Doors& doors,
                    const SessionFlags& flags) {
   if (flags.may_begin) {
-    if (auto fine = flags.may_begin(); !fine) return fine;
+    TRY(flags.may_begin());
   }
   TRY(name_run(session, flags.run, flags, doors.files));
   session.settings.origin = doors.clock.now_ns();

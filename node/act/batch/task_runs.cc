@@ -215,11 +215,10 @@ std::optional<Nanos> TaskRuns::next_wake() const {
     const TaskNow& state = tasks_[at(task)];
     const std::optional<Nanos>& timeout = script_.tasks[at(task)].timeout;
     if (state.killed) continue;
-    if (state.stopped) {
+    if (state.stopped)
       earlier(next, *state.stopped + options_.grace);
-    } else if (timeout) {
+    else if (timeout)
       earlier(next, notes_.report.tasks[at(task)].begin + *timeout);
-    }
   }
   return next;
 }

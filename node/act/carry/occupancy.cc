@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <set>
 
 #include "base/index.h"
@@ -22,9 +21,8 @@ bool usable(const device::GpuState& gpu) {
 Result<void> check_usable(const device::GpuState& gpu) {
   const std::string subject = fmt::format("GPU {}", gpu.index);
   if (gpu.lost) return failed({ErrorCode::lost, "fell off the bus", subject});
-  if (gpu.model.empty()) {
+  if (gpu.model.empty())
     return environment_error(subject, fmt::format("'{}' is not in the catalogue", gpu.name));
-  }
   if (!gpu.mig_enabled) {
     return environment_error(
         subject, fmt::format("MIG is off; `nvidia-smi -i {} -mig 1` turns it on", gpu.index));

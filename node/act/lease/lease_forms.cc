@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/append.h"
+#include "base/form_rules.h"
 #include "base/parse_number.h"
 #include "base/table.h"
 #include "forms/reason_forms.h"
@@ -237,21 +238,16 @@ Error error_of(const Refused& refused) {
 }
 
 DocumentKind lease_kind() {
-  return {"Lease", "an instance that somebody holds by name", [] {
-            return schema_form<LeaseDocument>("Lease", "an instance that somebody holds by name",
-                                              describe_lease);
-          }};
+  return document_kind<LeaseDocument, describe_lease, lease_kind>(
+      "Lease", "an instance that somebody holds by name");
 }
 DocumentKind leases_kind() {
-  return {"Leases", "the leases that stand", [] {
-            return schema_form<LeasesDocument>("Leases", "the leases that stand", describe_leases);
-          }};
+  return document_kind<LeasesDocument, describe_leases, leases_kind>("Leases",
+                                                                     "the leases that stand");
 }
 DocumentKind lease_wanted_kind() {
-  return {"LeaseWanted", "what somebody wants to hold", [] {
-            return schema_form<Wanted>("LeaseWanted", "what somebody wants to hold",
-                                       describe_wanted);
-          }};
+  return document_kind<Wanted, describe_wanted, lease_wanted_kind>("LeaseWanted",
+                                                                   "what somebody wants to hold");
 }
 
 }  // namespace partita::lease

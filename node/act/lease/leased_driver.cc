@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "act/lease/lease_brain.h"
 
 namespace partita::lease {
 
 Result<StandingLeases> LeasedDriver::standing() {
-  if (!path_) {
+  if (!path_)
     path_ = TRY(log_());
-  }
   if (path_->empty() || !files_.exists(*path_)) return StandingLeases{};
   const std::string text = TRY(files_.read(*path_));
   return parse_leases(*path_, text);

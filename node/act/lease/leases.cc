@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/cases.h"
 #include "base/check.h"
 
 namespace partita::lease {
@@ -13,13 +14,6 @@ using State = LeaseRecord::State;
 
 constexpr std::size_t kStale = 48;  // records beside those that stand, before it is written anew
 constexpr int kStepsOfLease = 16, kMostTries = 256;
-
-template <class... Each>
-struct Cases : Each... {
-  using Each::operator()...;
-};
-template <class... Each>
-Cases(Each...) -> Cases<Each...>;  // clang 16 has no guides of its own for aggregates
 
 // Of a step that touches the GPU: which, and for which lease.
 struct Touch {
@@ -122,7 +116,7 @@ Result<Leases> Leases::open(LeaseDoors doors, const std::string& path) {
     std::vector<std::string> records;
     for (const auto& [number, lease] : leases.standing_.leases)
       records.push_back(lease_record_text(lease));
-    if (auto done = leases.log_->replace(records); !done) return failed(done.error());
+    TRY(leases.log_->replace(records));
   }
   return leases;
 }
@@ -133,10 +127,8 @@ Result<Leases> Leases::open(LeaseDoors doors, const std::string& path) {
 Result<void> Leases::write(const LeaseRecord& record) {
   const std::vector<std::string> texts = {lease_record_text(record)};
   if (log_)
-    if (auto written = record.state == State::intended ? log_->announce_unsynced(texts)
-                                                       : log_->append_unsynced(texts);
-        !written)
-      return written;
+    TRY(record.state == State::intended ? log_->announce_unsynced(texts)
+                                        : log_->append_unsynced(texts));
   standing_.last = std::max(standing_.last, record.lease);
   if (record.state == State::gone)
     standing_.leases.erase(record.lease);
@@ -155,8 +147,7 @@ Result<Known> Leases::look(const Ask& ask) {
   for (Board& board : known.boards) {
     const bool may_be_there = makes && take->gpu.value_or(board.gpu.index) == board.gpu.index;
     if (!may_be_there && doors_.catalogue.find(board.gpu.model) != nullptr) continue;
-    if (auto added = add_offers(doors_.driver, doors_.catalogue, board); !added)
-      return failed(added.error());
+    TRY(add_offers(doors_.driver, doors_.catalogue, board));
   }
   return known;
 }

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 
 #include "base/record_log.h"
 #include "base/result.h"

@@ -50,18 +50,14 @@ Result<Loans> Loans::open(LoanDoors doors, const std::string& path, Pid owner) {
   if (loans.log_->bytes() > kLongLog) {
     std::vector<std::string> records;
     for (const auto& [number, loan] : loans.standing_) records.push_back(loan_record_text(loan));
-    if (auto done = loans.log_->replace(records); !done) return failed(done.error());
+    TRY(loans.log_->replace(records));
   }
   return loans;
 }
 
 Result<void> Loans::write(const LoanRecord& record) {
   const std::vector<std::string> texts = {loan_record_text(record)};
-  if (log_)
-    if (auto written =
-            record.state == State::intended ? log_->announce(texts) : log_->append(texts);
-        !written)
-      return written;
+  if (log_) TRY(record.state == State::intended ? log_->announce(texts) : log_->append(texts));
   if (record.state == State::gone)
     standing_.erase(record.loan);
   else
@@ -79,7 +75,7 @@ Result<void> Loans::take_back_lost() {
     if (!gone) continue;
     LoanRecord end = loan;
     end.state = State::gone;
-    if (auto written = write(end); !written) return written;
+    TRY(write(end));
   }
   return {};
 }

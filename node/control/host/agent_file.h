@@ -4,7 +4,6 @@
 // ones from beside the file.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>

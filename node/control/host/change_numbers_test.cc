@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
-#include "base/rng.h"
 #include "control/host/agent.h"
 #include "control/memory.h"
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "control/fan_outs.h"
 #include "control/host/agent.h"

@@ -4,9 +4,9 @@
 
 #include <initializer_list>
 #include <set>
-#include <utility>
 
 #include "base/append.h"
+#include "base/form_rules.h"
 
 namespace partita::notify {
 namespace {
@@ -126,8 +126,8 @@ Result<Notice> parse_notice(const std::string& file, std::string_view text) {
 }
 
 DocumentKind notice_kind() {
-  return {"Notice", "what a webhook or a command is told",
-          [] { return schema_form<Notice>(notice_kind().name, notice_kind().about, describe); }};
+  return document_kind<Notice, describe, notice_kind>("Notice",
+                                                      "what a webhook or a command is told");
 }
 
 std::string chat_json(const Notice& notice) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "base/hash.h"
 #include "base/parse_number.h"
@@ -21,11 +20,34 @@ constexpr long kSimBudget = 20'000;  // search steps: weeks in seconds, not the 
 
 }  // namespace
 
+// Processes of which some calls are answered otherwise.
+class SimBatches::PassedOn : public Processes {
+ public:
+  explicit PassedOn(Processes& inner) : passed_on_(inner) {}
+  Result<Pid> start(const ProcessSpec& spec) override { return passed_on_.start(spec); }
+  std::vector<ProcessExit> exited() override { return passed_on_.exited(); }
+  Result<void> stop(Pid pid, StopSignal signal) override { return passed_on_.stop(pid, signal); }
+  bool alive(Pid pid) override { return passed_on_.alive(pid); }
+  std::string identity(Pid pid) override { return passed_on_.identity(pid); }
+  Result<void> adopt(Pid pid, const std::string& identity) override {
+    return passed_on_.adopt(pid, identity);
+  }
+  std::map<Pid, std::string> find(const std::string& variable) override {
+    return passed_on_.find(variable);
+  }
+  void end_family(const std::string& variable, const std::string& value) override {
+    passed_on_.end_family(variable, value);
+  }
+
+ private:
+  Processes& passed_on_;
+};
+
 // The processes of tasks as an executor sees them. Keeps what their shells would: who was asked to
 // end, the exit statuses in files, and the MIG devices that they hold.
-class SimBatches::Tasks final : public Processes {
+class SimBatches::Tasks final : public PassedOn {
  public:
-  Tasks(SimProcesses& inner, SimNode& node) : inner_(inner), node_(node) {}
+  Tasks(SimProcesses& inner, SimNode& node) : PassedOn(inner), inner_(inner), node_(node) {}
 
   Result<Pid> start(const ProcessSpec& spec) override { return start_of(spec, 0); }
   Result<Pid> start_of(const ProcessSpec& spec, long batch) {
@@ -61,17 +83,6 @@ class SimBatches::Tasks final : public Processes {
     if (const auto found = alive_.find(pid); found != alive_.end() && inner_.alive(pid))
       found->second.stopped = true;
     return inner_.stop(pid, signal);
-  }
-  bool alive(Pid pid) override { return inner_.alive(pid); }
-  std::string identity(Pid pid) override { return inner_.identity(pid); }
-  Result<void> adopt(Pid pid, const std::string& identity) override {
-    return inner_.adopt(pid, identity);
-  }
-  std::map<Pid, std::string> find(const std::string& variable) override {
-    return inner_.find(variable);
-  }
-  void end_family(const std::string& variable, const std::string& value) override {
-    inner_.end_family(variable, value);
   }
 
   struct Alive {
@@ -123,24 +134,12 @@ class SimBatches::Tasks final : public Processes {
 };
 
 // The same for one run.
-class SimBatches::TasksOfRun final : public Processes {
+class SimBatches::TasksOfRun final : public PassedOn {
  public:
   TasksOfRun(Tasks& all, std::string run, long batch)
-      : all_(all), run_(std::move(run)), batch_(batch) {}
+      : PassedOn(all), all_(all), run_(std::move(run)), batch_(batch) {}
   Result<Pid> start(const ProcessSpec& spec) override { return all_.start_of(spec, batch_); }
   std::vector<ProcessExit> exited() override { return all_.exited_of(run_); }
-  Result<void> stop(Pid pid, StopSignal signal) override { return all_.stop(pid, signal); }
-  bool alive(Pid pid) override { return all_.alive(pid); }
-  std::string identity(Pid pid) override { return all_.identity(pid); }
-  Result<void> adopt(Pid pid, const std::string& identity) override {
-    return all_.adopt(pid, identity);
-  }
-  std::map<Pid, std::string> find(const std::string& variable) override {
-    return all_.find(variable);
-  }
-  void end_family(const std::string& variable, const std::string& value) override {
-    all_.end_family(variable, value);
-  }
 
  private:
   Tasks& all_;

@@ -46,6 +46,7 @@ class SimBatches {
   std::vector<std::pair<std::string, std::string>> running() const;
 
  private:
+  class PassedOn;
   class Tasks;
   class TasksOfRun;
   struct Run {

@@ -2,7 +2,6 @@
 // fall off the bus and come back, report XIDs and errors, and others change their instances.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

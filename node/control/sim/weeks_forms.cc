@@ -1,6 +1,7 @@
 // Forms of sim_weeks.h: text, JSON, a picture.
 #include <fmt/format.h>
 
+#include "base/form_rules.h"
 #include "base/table.h"
 #include "control/sim/sim_weeks.h"
 #include "forms/time_plot.h"
@@ -128,9 +129,8 @@ Result<WeeksReport> parse_weeks(const std::string& file, std::string_view text) 
 }
 
 DocumentKind weeks_kind() {
-  return {"AgentSimulation", "what became of services, GPUs and changes in simulated weeks", [] {
-            return schema_form<WeeksReport>(weeks_kind().name, weeks_kind().about, describe_weeks);
-          }};
+  return document_kind<WeeksReport, describe_weeks, weeks_kind>(
+      "AgentSimulation", "what became of services, GPUs and changes in simulated weeks");
 }
 
 std::string weeks_svg(const WeeksReport& report) {

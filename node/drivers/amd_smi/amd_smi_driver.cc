@@ -28,16 +28,9 @@ constexpr std::uint32_t kMaxProcessors = 1024;
 constexpr std::size_t kFewClocks = 4;
 constexpr double kClockStepMhz = 50;
 
-// The value where physics allows it; also what stands for "not known" is beyond that.
-template <class Unit>
-std::optional<Unit> plausible(double value, Unit low, Unit high) {
-  return value >= low.value && value <= high.value ? std::optional(Unit{value}) : std::nullopt;
-}
+using telemetry::plausible;
 
-std::optional<Watts> watts(double value) {
-  if (value <= 0) return std::nullopt;
-  return plausible(value, Watts{0}, telemetry::kMostPower);
-}
+std::optional<Watts> watts(double value) { return telemetry::plausible_power(value); }
 
 std::optional<double> share(std::uint32_t percent) {
   return percent <= 100 ? std::optional(percent / 100.0) : std::nullopt;
@@ -80,11 +73,12 @@ class AmdSmiDriver final : public device::NodeDriver {
   Result<void> set_power_settings(int gpu, const device::PowerSettings& settings) override;
 
  private:
-  // What goes wrong in a call of the door says which call that was, then which of AMD's.
-  Error in_call(Error error, const Call& call) const {
-    const std::string name = to_string(call);
-    error.context = error.context.empty() ? name : name + ": " + error.context;
-    return error;
+  // What is asked of a GPU, in a call of the door.
+  template <class Ask>
+  auto asked_of(int gpu, const Call& call, Ask ask) const -> decltype(ask(AmdProcessor{})) {
+    using Answer = decltype(ask(AmdProcessor{}));
+    const auto found = find(gpu);
+    return device::in_call(found ? ask(*found) : Answer(failed(found.error())), to_string(call));
   }
   Result<AmdProcessor> find(int gpu) const {
     if (gpu < 0 || static_cast<std::size_t>(gpu) >= gpus_.size())
@@ -125,13 +119,13 @@ class AmdSmiDriver final : public device::NodeDriver {
 };
 
 tl::unexpected<Error> AmdSmiDriver::no_mig(const Call& call, int gpu) const {
-  const auto found = find(gpu);
-  if (!found) return failed(in_call(found.error(), call));
-  return failed(in_call({ErrorCode::not_supported,
-                         "AMD GPUs have no MIG; their partitions (SPX, CPX ...) are set with "
-                         "amd-smi, and every partition is a GPU here",
-                         {}},
-                        call));
+  const auto refused = asked_of(gpu, call, [](AmdProcessor) -> Result<void> {
+    return failed({ErrorCode::not_supported,
+                   "AMD GPUs have no MIG; their partitions (SPX, CPX ...) are set with "
+                   "amd-smi, and every partition is a GPU here",
+                   {}});
+  });
+  return failed(refused.error());
 }
 
 Result<device::DriverInfo> AmdSmiDriver::info() {
@@ -171,18 +165,13 @@ Result<device::GpuState> AmdSmiDriver::state_of(AmdProcessor gpu, int index) con
 }
 
 Result<device::GpuState> AmdSmiDriver::read(int gpu) {
-  const Call call{Method::read, {gpu}};
-  const auto found = find(gpu);
-  if (!found) return failed(in_call(found.error(), call));
-  auto state = state_of(*found, gpu);
-  if (!state) return failed(in_call(state.error(), call));
-  return state;
+  return asked_of(gpu, {Method::read, {gpu}},
+                  [&](AmdProcessor board) { return state_of(board, gpu); });
 }
 
 Result<std::vector<device::ProfileInfo>> AmdSmiDriver::profiles(int gpu) {
-  const auto found = find(gpu);
-  if (!found) return failed(in_call(found.error(), {Method::profiles, {gpu}}));
-  return std::vector<device::ProfileInfo>{};
+  return asked_of(gpu, {Method::profiles, {gpu}},
+                  [](AmdProcessor) { return Result<std::vector<device::ProfileInfo>>{}; });
 }
 
 void AmdSmiDriver::read_power(AmdProcessor gpu, telemetry::GpuSample& sample) const {
@@ -245,12 +234,8 @@ Result<telemetry::GpuSample> AmdSmiDriver::sample_of(AmdProcessor gpu, int index
 }
 
 Result<telemetry::GpuSample> AmdSmiDriver::telemetry(int gpu) {
-  const Call call{Method::telemetry, {gpu}};
-  const auto found = find(gpu);
-  if (!found) return failed(in_call(found.error(), call));
-  auto sample = sample_of(*found, gpu);
-  if (!sample) return failed(in_call(sample.error(), call));
-  return sample;
+  return asked_of(gpu, {Method::telemetry, {gpu}},
+                  [&](AmdProcessor board) { return sample_of(board, gpu); });
 }
 
 // ---- settings ----
@@ -294,24 +279,14 @@ Result<device::PowerState> AmdSmiDriver::settings_of(AmdProcessor gpu) const {
 }
 
 Result<device::PowerState> AmdSmiDriver::power_settings(int gpu) {
-  const Call call{Method::power_settings, {gpu}};
-  const auto found = find(gpu);
-  if (!found) return failed(in_call(found.error(), call));
-  auto board = settings_of(*found);
-  if (!board) return failed(in_call(board.error(), call));
-  return board;
+  return asked_of(gpu, {Method::power_settings, {gpu}},
+                  [&](AmdProcessor board) { return settings_of(board); });
 }
 
 Result<void> AmdSmiDriver::set_limit(AmdProcessor gpu, const device::PowerState& board,
                                      const device::PowerSettings& settings) const {
-  const std::optional<Watts> limit = settings.limit ? settings.limit : board.default_limit;
-  if (!limit || limit == board.now.limit) return {};
-  if (!(limit >= board.least_limit && limit <= board.most_limit))
-    return failed({ErrorCode::invalid_argument,
-                   fmt::format("a power cap of {:g} W; it may be {:g} to {:g} W", limit->value,
-                               board.least_limit.value_or(Watts{}).value,
-                               board.most_limit.value_or(Watts{}).value),
-                   {}});
+  const auto limit = TRY(device::limit_to_set(board, settings, "power cap"));
+  if (!limit) return {};
   return library_->call("amdsmi_set_power_cap", api_.set_cap, gpu, 0u,
                         static_cast<std::uint64_t>(std::llround(limit->value * 1e6)));
 }
@@ -340,25 +315,16 @@ Result<void> AmdSmiDriver::set_clocks(AmdProcessor gpu, const device::PowerState
 
 Result<void> AmdSmiDriver::set(AmdProcessor gpu, const device::PowerSettings& settings) const {
   const auto board = TRY(settings_of(gpu));
-  if (settings.clocks) {
-    const auto [low, high] = *settings.clocks;
-    const bool inside =
-        board.clocks.empty() || (low >= board.clocks.front() && high <= board.clocks.back());
-    if (!(low > Mhz{} && low <= high && high <= telemetry::kMostClock && inside))
-      return failed({ErrorCode::invalid_argument,
-                     fmt::format("clocks from {:g} to {:g} MHz", low.value, high.value),
-                     {}});
-  }
+  const bool listed = !board.clocks.empty();
+  TRY(device::check_clocks(settings, listed ? board.clocks.front() : Mhz{},
+                           listed ? board.clocks.back() : telemetry::kMostClock));
   TRY(set_limit(gpu, board, settings));
   return set_clocks(gpu, board, settings);
 }
 
 Result<void> AmdSmiDriver::set_power_settings(int gpu, const device::PowerSettings& settings) {
-  const Call call = device::power_call(gpu, settings);
-  const auto found = find(gpu);
-  if (!found) return failed(in_call(found.error(), call));
-  if (const auto ok = set(*found, settings); !ok) return failed(in_call(ok.error(), call));
-  return {};
+  return asked_of(gpu, device::power_call(gpu, settings),
+                  [&](AmdProcessor board) { return set(board, settings); });
 }
 
 // ---- finding ----

@@ -7,34 +7,39 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/shared_library.h"
 #include "drivers/amd_smi/amd_smi_abi.h"
 
 namespace partita::drivers::amd_smi {
 
+#define AMD_FUNCTION(member, name, ...) \
+  decltype(&abi::name) member = library.find(#name __VA_OPT__(, ) __VA_ARGS__)
 struct AmdSmiApi {
-  decltype(&abi::amdsmi_init) init = nullptr;
-  decltype(&abi::amdsmi_shut_down) shut_down = nullptr;
-  decltype(&abi::amdsmi_get_lib_version) version = nullptr;
-  decltype(&abi::amdsmi_status_code_to_string) status_text = nullptr;
-  decltype(&abi::amdsmi_get_socket_handles) sockets = nullptr;
-  decltype(&abi::amdsmi_get_processor_handles) processors = nullptr;
-  decltype(&abi::amdsmi_get_processor_type) type = nullptr;
-  decltype(&abi::amdsmi_get_gpu_device_uuid) uuid = nullptr;
-  decltype(&abi::amdsmi_get_gpu_asic_info) asic = nullptr;
-  decltype(&abi::amdsmi_get_gpu_driver_info) driver = nullptr;
-  decltype(&abi::amdsmi_get_gpu_memory_total) memory = nullptr;
-  decltype(&abi::amdsmi_get_power_info) power = nullptr;
-  decltype(&abi::amdsmi_get_energy_count) energy = nullptr;
-  decltype(&abi::amdsmi_get_temp_metric) temperature = nullptr;
-  decltype(&abi::amdsmi_get_clock_info) clock = nullptr;
-  decltype(&abi::amdsmi_get_gpu_activity) activity = nullptr;
-  decltype(&abi::amdsmi_get_violation_status) violations = nullptr;
-  decltype(&abi::amdsmi_get_power_cap_info) cap = nullptr;
-  decltype(&abi::amdsmi_set_power_cap) set_cap = nullptr;
-  decltype(&abi::amdsmi_get_clk_freq) frequencies = nullptr;
-  decltype(&abi::amdsmi_set_gpu_clk_limit) limit_clock = nullptr;
-  decltype(&abi::amdsmi_set_gpu_perf_level) performance = nullptr;
+  const SharedLibrary& library;
+  AMD_FUNCTION(init, amdsmi_init);
+  AMD_FUNCTION(shut_down, amdsmi_shut_down);
+  AMD_FUNCTION(version, amdsmi_get_lib_version);
+  AMD_FUNCTION(status_text, amdsmi_status_code_to_string);
+  AMD_FUNCTION(sockets, amdsmi_get_socket_handles);
+  AMD_FUNCTION(processors, amdsmi_get_processor_handles);
+  AMD_FUNCTION(type, amdsmi_get_processor_type);
+  AMD_FUNCTION(uuid, amdsmi_get_gpu_device_uuid);
+  AMD_FUNCTION(asic, amdsmi_get_gpu_asic_info);
+  AMD_FUNCTION(driver, amdsmi_get_gpu_driver_info);
+  AMD_FUNCTION(memory, amdsmi_get_gpu_memory_total);
+  AMD_FUNCTION(power, amdsmi_get_power_info);
+  AMD_FUNCTION(energy, amdsmi_get_energy_count);
+  AMD_FUNCTION(temperature, amdsmi_get_temp_metric);
+  AMD_FUNCTION(clock, amdsmi_get_clock_info);
+  AMD_FUNCTION(activity, amdsmi_get_gpu_activity);
+  AMD_FUNCTION(violations, amdsmi_get_violation_status);
+  AMD_FUNCTION(cap, amdsmi_get_power_cap_info);
+  AMD_FUNCTION(set_cap, amdsmi_set_power_cap);
+  AMD_FUNCTION(frequencies, amdsmi_get_clk_freq);
+  AMD_FUNCTION(limit_clock, amdsmi_set_gpu_clk_limit);
+  AMD_FUNCTION(performance, amdsmi_set_gpu_perf_level);
 };
+#undef AMD_FUNCTION
 
 class AmdSmiLibrary {
  public:
@@ -62,13 +67,12 @@ class AmdSmiLibrary {
   }
 
  private:
-  explicit AmdSmiLibrary(void* handle) : handle_(handle) {}
-  void bind();
+  explicit AmdSmiLibrary(SharedLibrary library) : library_(std::move(library)) {}
   Result<void> initialise();
-  Result<void> check_version(const std::string& file);
+  Result<void> check_version();
 
-  void* handle_;
-  AmdSmiApi api_;
+  const SharedLibrary library_;
+  const AmdSmiApi api_{library_};
   std::string version_;
   bool initialised_ = false;
 };

@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <chrono>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

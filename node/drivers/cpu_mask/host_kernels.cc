@@ -1,7 +1,5 @@
 #include "drivers/cpu_mask/host_kernels.h"
 
-#include <algorithm>
-
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 
 namespace partita::drivers::cpu_mask {

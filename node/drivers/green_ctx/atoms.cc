@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
 #include <string_view>
 
 namespace partita::drivers::green_ctx {
@@ -59,10 +58,7 @@ Result<Atoms> split_into_atoms(const PrimaryContext& gpu, int size) {
   char name[128] = {};
   int major = 0;
   TRY(checked(api.device_name(name, sizeof name - 1, gpu.device())));
-  if (const auto got =
-          checked(api.device_attribute(&major, abi::kComputeCapabilityMajor, gpu.device()));
-      !got)
-    return failed(got.error());
+  TRY(checked(api.device_attribute(&major, abi::kComputeCapabilityMajor, gpu.device())));
   TRY(checked(api.device_resource(gpu.device(), &all, abi::kResourceTypeSm)));
   const auto sms = static_cast<int>(all.sm.count);
   if (sms < 1 || sms > hw::kMaxUnits)
@@ -77,10 +73,8 @@ Result<Atoms> split_into_atoms(const PrimaryContext& gpu, int size) {
   atoms.size = size;
   atoms.groups.resize(all.sm.count / wanted);
   auto count = static_cast<unsigned>(atoms.groups.size());
-  if (const auto done = checked(api.split(atoms.groups.data(), &count, &all, &rest,
-                                          fine ? abi::kIgnoreSmCoscheduling : 0, wanted));
-      !done)
-    return failed(done.error());
+  TRY(checked(api.split(atoms.groups.data(), &count, &all, &rest,
+                        fine ? abi::kIgnoreSmCoscheduling : 0, wanted)));
   atoms.groups.resize(std::min<std::size_t>(count, atoms.groups.size()));
   for (const abi::Resource& group : atoms.groups) {
     if (group.sm.count != wanted)

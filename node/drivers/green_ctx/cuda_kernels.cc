@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "base/check.h"

@@ -1,9 +1,10 @@
 #include "drivers/green_ctx/cuda_library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <utility>
+
+#include "device/vendor_fault.h"
 
 namespace partita::drivers::green_ctx {
 namespace {
@@ -12,88 +13,68 @@ using abi::Return;
 using GetProcAddress = Return (*)(const char* name, void** function, int version,
                                   std::uint64_t flags, abi::SymbolStatus* status);
 
-ErrorCode code_of(Return code) {
-  switch (code) {
-    case Return::invalid_value:
-    case Return::invalid_handle:
-    case Return::launch_out_of_resources:
-    case Return::invalid_cluster_size:
-    case Return::invalid_resource_type:
-    case Return::invalid_resource_configuration:
-      return ErrorCode::invalid_argument;
-    case Return::out_of_memory:
-      return ErrorCode::limit;
-    case Return::no_device:
-    case Return::invalid_device:
-    case Return::not_found:
-      return ErrorCode::not_found;
-    case Return::not_supported:
-    case Return::no_binary_for_gpu:
-      return ErrorCode::not_supported;
+constexpr const char* kContextGone =
+    "the primary context is gone; somebody in this process reset the GPU";
+constexpr const char* kNoMps = "MPS is on, but its control daemon does not answer";
+constexpr device::VendorFault<Return> kFaults[] = {
+    {Return::invalid_value, ErrorCode::invalid_argument},
+    {Return::invalid_handle, ErrorCode::invalid_argument},
+    {Return::launch_out_of_resources, ErrorCode::invalid_argument},
+    {Return::invalid_cluster_size, ErrorCode::invalid_argument},
+    {Return::invalid_resource_type, ErrorCode::invalid_argument},
+    {Return::invalid_resource_configuration, ErrorCode::invalid_argument},
+    {Return::out_of_memory, ErrorCode::limit, "the GPU's memory is full"},
+    {Return::no_device, ErrorCode::not_found,
+     "CUDA shows no GPU; is one there, and does CUDA_VISIBLE_DEVICES let it be seen?"},
+    {Return::invalid_device, ErrorCode::not_found},
+    {Return::not_found, ErrorCode::not_found},
+    {Return::not_supported, ErrorCode::not_supported},
+    {Return::no_binary_for_gpu, ErrorCode::not_supported},
     // After any of these nothing works in this process until the context is made anew.
-    case Return::deinitialized:
-    case Return::invalid_context:
-    case Return::ecc_uncorrectable:
-    case Return::nvlink_uncorrectable:
-    case Return::contained:
-    case Return::illegal_address:
-    case Return::launch_timeout:
-    case Return::context_is_destroyed:
-    case Return::assertion:
-    case Return::hardware_stack_error:
-    case Return::illegal_instruction:
-    case Return::misaligned_address:
-    case Return::invalid_address_space:
-    case Return::invalid_pc:
-    case Return::launch_failed:
-    case Return::tensor_memory_leak:
-    case Return::mps_rpc_failure:
-    case Return::mps_client_terminated:
-    case Return::external_device:
-      return ErrorCode::lost;
-    default:
-      return ErrorCode::environment;
-  }
-}
-
-// What to say where CUDA's own words do not help.
-const char* sentence(Return code) {
-  switch (code) {
-    case Return::out_of_memory:
-      return "the GPU's memory is full";
-    case Return::no_device:
-      return "CUDA shows no GPU; is one there, and does CUDA_VISIBLE_DEVICES let it be seen?";
-    case Return::stub_library:
-      return "this libcuda is the stub for linking; the driver's own is needed";
-    case Return::system_driver_mismatch:
-      return "libcuda and the kernel driver are of different versions; reload the driver";
-    case Return::system_not_ready:
-      return "the system is not ready for CUDA; does the fabric manager run?";
-    case Return::device_unavailable:
-      return "the GPU is busy: another process has it for itself";
-    case Return::invalid_context:
-    case Return::context_is_destroyed:
-      return "the primary context is gone; somebody in this process reset the GPU";
-    case Return::mps_connection_failed:
-    case Return::mps_server_not_ready:
-      return "MPS is on, but its control daemon does not answer";
-    default:
-      return nullptr;
-  }
-}
+    {Return::deinitialized, ErrorCode::lost},
+    {Return::invalid_context, ErrorCode::lost, kContextGone},
+    {Return::ecc_uncorrectable, ErrorCode::lost},
+    {Return::nvlink_uncorrectable, ErrorCode::lost},
+    {Return::contained, ErrorCode::lost},
+    {Return::illegal_address, ErrorCode::lost},
+    {Return::launch_timeout, ErrorCode::lost},
+    {Return::context_is_destroyed, ErrorCode::lost, kContextGone},
+    {Return::assertion, ErrorCode::lost},
+    {Return::hardware_stack_error, ErrorCode::lost},
+    {Return::illegal_instruction, ErrorCode::lost},
+    {Return::misaligned_address, ErrorCode::lost},
+    {Return::invalid_address_space, ErrorCode::lost},
+    {Return::invalid_pc, ErrorCode::lost},
+    {Return::launch_failed, ErrorCode::lost},
+    {Return::tensor_memory_leak, ErrorCode::lost},
+    {Return::mps_rpc_failure, ErrorCode::lost},
+    {Return::mps_client_terminated, ErrorCode::lost},
+    {Return::external_device, ErrorCode::lost},
+    {Return::stub_library, ErrorCode::environment,
+     "this libcuda is the stub for linking; the driver's own is needed"},
+    {Return::system_driver_mismatch, ErrorCode::environment,
+     "libcuda and the kernel driver are of different versions; reload the driver"},
+    {Return::system_not_ready, ErrorCode::environment,
+     "the system is not ready for CUDA; does the fabric manager run?"},
+    {Return::device_unavailable, ErrorCode::environment,
+     "the GPU is busy: another process has it for itself"},
+    {Return::mps_connection_failed, ErrorCode::environment, kNoMps},
+    {Return::mps_server_not_ready, ErrorCode::environment, kNoMps},
+};
 
 }  // namespace
 
 Error CudaLibrary::error(Return code, std::string call) const {
   const char* name = nullptr;
-  const char* text = sentence(code);
+  const auto fault = device::fault_of(kFaults, code);
+  const char* text = fault.words;
   if (api_.error_name) api_.error_name(code, &name);
   if (!text && api_.error_string) api_.error_string(code, &text);
   const int number = static_cast<int>(code);
   std::string message =
       fmt::format("{}{} {}", name ? name : "CUDA code", name ? ", code" : "", number);
   if (text) message = fmt::format("{} ({})", text, message);
-  return {code_of(code), std::move(message), std::move(call)};
+  return {fault.code, std::move(message), std::move(call)};
 }
 
 namespace {
@@ -179,7 +160,7 @@ void find_work(Finder& find, CudaApi& api) {
 Result<void> CudaLibrary::bind(const std::string& file) {
   constexpr std::string_view kNeeds =
       "lanes need the interface of CUDA 12.5 (driver R555 or later)";
-  Finder find{reinterpret_cast<GetProcAddress>(dlsym(handle_, "cuGetProcAddress_v2"))};
+  Finder find{library_.find("cuGetProcAddress_v2")};
   if (!find.get)
     return environment_error(
         file, fmt::format("the driver is too old: it has no cuGetProcAddress_v2; {}", kNeeds));
@@ -198,20 +179,16 @@ Result<void> CudaLibrary::bind(const std::string& file) {
 
 Result<std::shared_ptr<const CudaLibrary>> CudaLibrary::open(const std::string& file) {
   // Once loaded it stays: threads of its own may run on after the last context is gone.
-  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
+  auto loaded = SharedLibrary::open({file}, true);
+  if (!loaded)
     return environment_error(
         file, fmt::format("NVIDIA's CUDA driver library cannot be loaded; is the driver installed? "
                           "({})",
-                          reason ? reason : "no reason given"));
-  }
-  const std::shared_ptr<CudaLibrary> library(new CudaLibrary(handle));
+                          loaded.error()));
+  const std::shared_ptr<CudaLibrary> library(new CudaLibrary(*std::move(loaded)));
   TRY(library->bind(file));
   TRY(library->checked(library->api_.init(0), "cuInit(0)"));
   return std::shared_ptr<const CudaLibrary>(library);
 }
-
-CudaLibrary::~CudaLibrary() { dlclose(handle_); }
 
 }  // namespace partita::drivers::green_ctx

@@ -4,11 +4,11 @@
 // Thread rule: as CUDA, any thread.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "base/result.h"
+#include "base/shared_library.h"
 #include "drivers/green_ctx/cuda_abi.h"
 
 namespace partita::drivers::green_ctx {
@@ -87,9 +87,6 @@ class CudaLibrary {
   // Loads `file` (a path, or a name for the loader's search) and initialises CUDA. environment when
   // there is no such library, it is older than CUDA 12.5, or it does not start.
   static Result<std::shared_ptr<const CudaLibrary>> open(const std::string& file);
-  ~CudaLibrary();
-  CudaLibrary(const CudaLibrary&) = delete;
-  CudaLibrary& operator=(const CudaLibrary&) = delete;
 
   const CudaApi& api() const { return api_; }
 
@@ -103,10 +100,10 @@ class CudaLibrary {
   }
 
  private:
-  explicit CudaLibrary(void* handle) : handle_(handle) {}
+  explicit CudaLibrary(SharedLibrary library) : library_(std::move(library)) {}
   Result<void> bind(const std::string& file);
 
-  void* handle_;
+  const SharedLibrary library_;
   CudaApi api_ = {};
 };
 

@@ -89,11 +89,7 @@ Result<int> GreenCtxDriver::create_lane(const hw::UnitMask& mask) {
     return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
   const Current current(*gpu_);
   Lane lane{.mask = mask, .context = nullptr, .queue = nullptr};
-  if (atoms.any()) {
-    auto context = pool_.take(atoms_, atoms);
-    if (!context) return within(call, context.error());
-    lane.context = *std::move(context);
-  }
+  if (atoms.any()) lane.context = TRY(within(call, pool_.take(atoms_, atoms)));
   lane.queue = TRY(open_queue(lane.context.get(), call));
   lanes_.emplace(next_lane_, std::move(lane));
   pool_.trim();
@@ -104,11 +100,10 @@ Result<void> GreenCtxDriver::destroy_lane(int lane) {
   const std::lock_guard lock(mutex_);
   const auto found = TRY(find_lane(lane, "destroy_lane"));
   const Current current(*gpu_);
-  const auto queued = found->queue->unfinished(marks_);
-  if (!queued) return within(lane_call("destroy_lane", lane), queued.error());
-  if (*queued > 0 || found->graphs > 0)
+  const auto queued = TRY(within("destroy_lane", lane, found->queue->unfinished(marks_)));
+  if (queued > 0 || found->graphs > 0)
     return refused(ErrorCode::in_use,
-                   fmt::format("{} unfinished, {} graphs", *queued, found->graphs),
+                   fmt::format("{} unfinished, {} graphs", queued, found->graphs),
                    lane_call("destroy_lane", lane));
   lanes_.erase(lane);
   pool_.trim();
@@ -119,9 +114,8 @@ Result<device::LaneState> GreenCtxDriver::query(int lane) {
   const std::lock_guard lock(mutex_);
   const auto found = TRY(find_lane(lane, "query"));
   const Current current(*gpu_);
-  const auto queued = found->queue->unfinished(marks_);
-  if (!queued) return within(lane_call("query", lane), queued.error());
-  return device::LaneState{found->mask, *queued};
+  const auto queued = TRY(within("query", lane, found->queue->unfinished(marks_)));
+  return device::LaneState{found->mask, queued};
 }
 
 // ---- work ----
@@ -133,19 +127,12 @@ Result<void> GreenCtxDriver::launch(int lane, device::Kernel kernel) {
   const std::lock_guard lock(mutex_);
   const Current current(*gpu_);
   const auto found = TRY(find_with_room(lane, "launch"));
-  auto mark = marks_.take();
-  if (!mark) return within(call, mark.error());
-  WorkQueue& queue = *found->queue;
-  const abi::Return launched = gpu_->api().launch(
-      reinterpret_cast<abi::Function>(run.kernel), static_cast<unsigned>(kernel.groups), 1, 1,
-      run.threads, 1, 1, run.shared_bytes, queue.stream(), const_cast<void**>(run.arguments.data()),
-      nullptr);
-  if (launched != abi::Return::success) {
-    marks_.give(*std::move(mark));
-    return failed(gpu_->library().error(launched, call));
-  }
-  const auto pushed = queue.push(*std::move(mark));
-  if (!pushed) return within(call, pushed.error());
+  TRY(found->queue->give(marks_, call, [&](abi::Stream stream) {
+    return gpu_->api().launch(reinterpret_cast<abi::Function>(run.kernel),
+                              static_cast<unsigned>(kernel.groups), 1, 1, run.threads, 1, 1,
+                              run.shared_bytes, stream, const_cast<void**>(run.arguments.data()),
+                              nullptr);
+  }));
   return {};
 }
 
@@ -162,11 +149,9 @@ Result<int> GreenCtxDriver::record_event(int lane) {
   const auto found = TRY(find_with_room(lane, "record_event"));
   if (events_.size() >= kMaxEvents)
     return refused(ErrorCode::limit, fmt::format("there are {} events", kMaxEvents), call);
-  auto mark = marks_.take();
-  if (!mark) return within(call, mark.error());
-  const auto pushed = found->queue->push(*mark);
-  if (!pushed) return within(call, pushed.error());
-  events_.emplace(next_event_, *std::move(mark));
+  auto mark =
+      TRY(found->queue->give(marks_, call, [](abi::Stream) { return abi::Return::success; }));
+  events_.emplace(next_event_, std::move(mark));
   return next_event_++;
 }
 
@@ -176,19 +161,11 @@ Result<bool> GreenCtxDriver::wait_event(int lane, int event) {
   const Current current(*gpu_);
   const auto found = TRY(find_with_room(lane, "wait_event"));
   const auto awaited = TRY(find_event(event, "wait_event"));
-  const auto finished = awaited->finished();
-  if (!finished) return within(call, finished.error());
-  if (*finished) return false;
-  auto mark = marks_.take();
-  if (!mark) return within(call, mark.error());
-  WorkQueue& queue = *found->queue;
-  const abi::Return code = gpu_->api().wait_event(queue.stream(), awaited->event, 0);
-  if (code != abi::Return::success) {
-    marks_.give(*std::move(mark));
-    return failed(gpu_->library().error(code, call));
-  }
-  const auto pushed = queue.push(*std::move(mark));
-  if (!pushed) return within(call, pushed.error());
+  const auto finished = TRY(within(call, awaited->finished()));
+  if (finished) return false;
+  TRY(found->queue->give(marks_, call, [&](abi::Stream stream) {
+    return gpu_->api().wait_event(stream, awaited->event, 0);
+  }));
   return true;
 }
 
@@ -198,7 +175,7 @@ Result<bool> GreenCtxDriver::event_finished(int event) {
   const Current current(*gpu_);
   const auto finished = found->finished();
   if (!finished) return within(fmt::format("event_finished(event {})", event), finished.error());
-  return *finished;
+  return finished;
 }
 
 Result<void> GreenCtxDriver::destroy_event(int event) {
@@ -222,9 +199,8 @@ Result<GreenCtxDriver::Lane*> GreenCtxDriver::find_lane(int lane, std::string_vi
 Result<GreenCtxDriver::Lane*> GreenCtxDriver::find_with_room(int lane, std::string_view call) {
   const auto found = find_lane(lane, call);
   if (!found || (*found)->queue->at_most() < kMaxQueued) return found;
-  const auto queued = (*found)->queue->unfinished(marks_);
-  if (!queued) return within(lane_call(call, lane), queued.error());
-  if (*queued < kMaxQueued) return found;
+  const auto queued = TRY(within(call, lane, (*found)->queue->unfinished(marks_)));
+  if (queued < kMaxQueued) return found;
   return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued), lane_call(call, lane));
 }
 

@@ -104,20 +104,13 @@ Result<void> GreenCtxDriver::launch_graph(int graph) {
   const Current current(*gpu_);
   WorkQueue& queue = *found->queue;
   if (queue.at_most() >= kMaxQueued) {
-    const auto queued = queue.unfinished(marks_);
-    if (!queued) return within(call, queued.error());
-    if (*queued >= kMaxQueued)
+    const auto queued = TRY(within(call, queue.unfinished(marks_)));
+    if (queued >= kMaxQueued)
       return failed({ErrorCode::limit, fmt::format("{} runs are queued", kMaxQueued), call});
   }
-  auto mark = marks_.take();
-  if (!mark) return within(call, mark.error());
-  const abi::Return code = gpu_->api().launch_graph(found->exec, queue.stream());
-  if (code != abi::Return::success) {
-    marks_.give(*std::move(mark));
-    return failed(gpu_->library().error(code, call));
-  }
-  const auto pushed = queue.push(*std::move(mark));
-  if (!pushed) return within(call, pushed.error());
+  TRY(queue.give(marks_, call, [&](abi::Stream stream) {
+    return gpu_->api().launch_graph(found->exec, stream);
+  }));
   return {};
 }
 
@@ -132,10 +125,9 @@ Result<void> GreenCtxDriver::destroy_graph(int graph) {
   const std::lock_guard lock(mutex_);
   const auto found = TRY(find_graph(graph, "destroy_graph"));
   const Current current(*gpu_);
-  const auto queued = found->queue->unfinished(marks_);
-  if (!queued) return within(call, queued.error());
-  if (*queued > 0)
-    return failed({ErrorCode::in_use, fmt::format("{} runs unfinished", *queued), call});
+  const auto queued = TRY(within(call, found->queue->unfinished(marks_)));
+  if (queued > 0)
+    return failed({ErrorCode::in_use, fmt::format("{} runs unfinished", queued), call});
   gpu_->api().destroy_exec(found->exec);
   for (const int lane : found->lanes) --lanes_.at(lane).graphs;
   graphs_.erase(graph);

@@ -7,9 +7,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "device/lane_refusals.h"
 #include "drivers/green_ctx/primary_context.h"
 
 namespace partita::drivers::green_ctx {
@@ -56,12 +59,23 @@ class WorkQueue {
   Result<std::int64_t> unfinished(Marks& marks);
   // Items that were unfinished when somebody last looked: at least those that are.
   std::int64_t at_most() const { return static_cast<std::int64_t>(items_.size()); }
-  // Puts the mark behind what the stream was just given. The item counts even where this fails.
-  Result<void> push(std::shared_ptr<Mark> mark);
+  // Gives the stream the work of a call, and puts a mark behind it. An item that it has counts even
+  // where that fails.
+  template <class Work>
+  Result<std::shared_ptr<Mark>> give(Marks& marks, const std::string& call, const Work& work) {
+    auto mark = TRY(device::within(call, marks.take()));
+    if (const abi::Return code = work(stream_); code != abi::Return::success) {
+      marks.give(std::move(mark));
+      return failed(gpu_->library().error(code, call));
+    }
+    TRY(device::within(call, push(mark)));
+    return mark;
+  }
   // The mark behind everything so far; null when that one could not be put.
   std::shared_ptr<Mark> last() const { return items_.back(); }
 
  private:
+  Result<void> push(std::shared_ptr<Mark> mark);
   Result<bool> finished(const Mark* mark) const;
 
   std::shared_ptr<const PrimaryContext> gpu_;

@@ -3,7 +3,6 @@
 // does not tell shader engines. Plain data and pure functions, read_kfd_nodes() excepted.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -30,10 +30,7 @@ HipKernels::HipKernels(std::shared_ptr<HipLibrary> library, int device)
 
 Result<std::unique_ptr<HipKernels>> HipKernels::open(HipMaskDriver& driver) {
   std::unique_ptr<HipKernels> kernels(new HipKernels(driver.library(), driver.device()));
-  if (auto usable = driver.library()->call("hipSetDevice", driver.library()->api().set_device,
-                                           driver.device());
-      !usable)
-    return failed(usable.error());
+  TRY(driver.library()->call("hipSetDevice", driver.library()->api().set_device, driver.device()));
   TRY(kernels->compile(driver.board()));
   for (std::uint64_t** word : {&kernels->stamps_, &kernels->kept_}) {
     const auto memory = TRY(kernels->host_memory(sizeof(std::uint64_t)));
@@ -192,10 +189,7 @@ Result<device::Kernel> HipKernels::reading(std::int64_t groups, std::int64_t byt
     const auto free = TRY(free_memory());
     const std::size_t most = static_cast<std::size_t>(*free) / 4;
     memory_bytes_ = std::max(std::min(most, kMostMemory) / kChunk, std::size_t{1}) * kChunk;
-    if (auto taken =
-            library_->call("hipMalloc", library_->api().device_malloc, &memory_, memory_bytes_);
-        !taken)
-      return failed(taken.error());
+    TRY(library_->call("hipMalloc", library_->api().device_malloc, &memory_, memory_bytes_));
   }
   const std::int64_t chunks = (bytes + kChunk - 1) / kChunk;
   const Made& made = make(read_, kWorkBlock,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "base/shared_library.h"
 #include "drivers/hip_mask/hip_abi.h"
 
 namespace partita::drivers::hip_mask {
@@ -35,10 +36,10 @@ class HipLibrary {
   }
 
  private:
-  explicit HipLibrary(void* handle) : handle_(handle) {}
+  explicit HipLibrary(SharedLibrary library) : library_(std::move(library)) {}
   const char* bind();
 
-  void* const handle_;
+  const SharedLibrary library_;
   abi::HipApi api_;
   std::mutex mutex_;  // of compiler_ until it is found
   abi::CompilerApi compiler_;

@@ -38,14 +38,10 @@ Result<HipFacts> facts_of(const HipLibrary& library, const HipMaskOptions& optio
   const int device = options.device;
   TRY(library.call("hipDeviceGetName", api.get_name, name, 255, device));
   facts.name = name;
-  if (auto done = library.call("hipDeviceComputeCapability", api.compute_capability, &facts.major,
-                               &facts.minor, device);
-      !done)
-    return failed(done.error());
-  if (auto done = library.call("hipDeviceGetAttribute", api.get_attribute, &facts.multiprocessors,
-                               abi::Attribute::multiprocessor_count, device);
-      !done)
-    return failed(done.error());
+  TRY(library.call("hipDeviceComputeCapability", api.compute_capability, &facts.major, &facts.minor,
+                   device));
+  TRY(library.call("hipDeviceGetAttribute", api.get_attribute, &facts.multiprocessors,
+                   abi::Attribute::multiprocessor_count, device));
   facts.physical = attribute(library, abi::Attribute::physical_multiprocessor_count, device);
   facts.xccs = attribute(library, abi::Attribute::number_of_xccs, device);
   const int domain = attribute(library, abi::Attribute::pci_domain, device);
@@ -64,10 +60,8 @@ class HipMaskDriver::Event {
   static Result<std::shared_ptr<Event>> create(const std::shared_ptr<HipLibrary>& library,
                                                int device) {
     abi::Event event = nullptr;
-    if (auto made = library->call("hipEventCreateWithFlags", library->api().create_event, &event,
-                                  abi::kEventDisableTiming);
-        !made)
-      return failed(made.error());
+    TRY(library->call("hipEventCreateWithFlags", library->api().create_event, &event,
+                      abi::kEventDisableTiming));
     return std::make_shared<Event>(library, device, event);
   }
   Event(std::shared_ptr<HipLibrary> library, int device, abi::Event event)
@@ -175,11 +169,9 @@ Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
   const std::lock_guard lock(mutex_);
   if (lanes_.size() >= kMaxLanes)
     return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
-  const auto stream = stream_of(mask);
-  if (!stream) return within(call, stream.error());
   const auto lane = std::make_shared<Lane>();
   lane->mask = mask;
-  lane->stream = *stream;
+  lane->stream = TRY(within(call, stream_of(mask)));
   lanes_.emplace(next_lane_, lane);
   return next_lane_++;
 }
@@ -190,9 +182,7 @@ Result<abi::Stream> HipMaskDriver::lend_stream(const hw::UnitMask& mask) {
   const std::lock_guard lock(mutex_);
   if (streams_ >= kMaxLanes && idle_.empty())
     return refused(ErrorCode::limit, fmt::format("there are {} streams", kMaxLanes), call);
-  auto stream = stream_of(mask);
-  if (!stream) return within(call, stream.error());
-  return stream;
+  return within(call, stream_of(mask));
 }
 
 // An idle stream of this mask, or a new one in place of the longest idle.
@@ -209,15 +199,12 @@ Result<abi::Stream> HipMaskDriver::stream_of(const hw::UnitMask& mask) {
     const abi::Stream oldest = idle_.front().stream;
     idle_.pop_front();
     --streams_;
-    if (auto gone = library_->call("hipStreamDestroy", api.destroy_stream, oldest); !gone)
-      return failed(gone.error());
+    TRY(library_->call("hipStreamDestroy", api.destroy_stream, oldest));
   }
   const std::vector<std::uint32_t> words = cu_words(board_.bits, mask);
   abi::Stream stream = nullptr;
-  if (auto made = library_->call("hipExtStreamCreateWithCUMask", api.create_stream, &stream,
-                                 static_cast<std::uint32_t>(words.size()), words.data());
-      !made)
-    return failed(made.error());
+  TRY(library_->call("hipExtStreamCreateWithCUMask", api.create_stream, &stream,
+                     static_cast<std::uint32_t>(words.size()), words.data()));
   if (auto right = check_mask(stream, words); !right) {
     (void)api.destroy_stream(stream);
     return failed(right.error());
@@ -238,10 +225,8 @@ Result<void> HipMaskDriver::check_mask(abi::Stream stream,
     all[bit / 32] |= std::uint32_t{1} << bit % 32;
   for (std::size_t i = 0; i < words.size(); ++i) told[i] = words[i] & all[i];
   if (std::ranges::all_of(told, [](std::uint32_t word) { return word == 0; })) told = all;
-  if (auto read = library_->call("hipExtStreamGetCUMask", api.get_mask, stream,
-                                 static_cast<std::uint32_t>(has.size()), has.data());
-      !read)
-    return read;
+  TRY(library_->call("hipExtStreamGetCUMask", api.get_mask, stream,
+                     static_cast<std::uint32_t>(has.size()), has.data()));
   if (has == told || has == words) return {};
   return refused(ErrorCode::environment,
                  fmt::format("the stream has mask {} instead of {}; something takes CUs from masks",
@@ -255,8 +240,7 @@ void HipMaskDriver::release(const Lane& lane) { idle_.push_back({lane.mask, lane
 Result<void> HipMaskDriver::destroy_lane(int lane) {
   const std::lock_guard lock(mutex_);
   const auto found = TRY(find_lane(lane, "destroy_lane"));
-  if (auto looked = look(*found); !looked)
-    return within(lane_call("destroy_lane", lane), looked.error());
+  TRY(within("destroy_lane", lane, look(*found)));
   if (found->finished < found->given)
     return refused(ErrorCode::in_use, fmt::format("{} unfinished", found->given - found->finished),
                    lane_call("destroy_lane", lane));
@@ -269,7 +253,7 @@ Result<void> HipMaskDriver::destroy_lane(int lane) {
 Result<device::LaneState> HipMaskDriver::query(int lane) {
   const std::lock_guard lock(mutex_);
   const auto found = TRY(find_lane(lane, "query"));
-  if (auto looked = look(*found); !looked) return within(lane_call("query", lane), looked.error());
+  TRY(within("query", lane, look(*found)));
   return device::LaneState{found->mask, found->given - found->finished};
 }
 
@@ -330,11 +314,11 @@ Result<void> HipMaskDriver::launch(int lane, device::Kernel kernel) {
   const std::lock_guard lock(mutex_);
   const auto found = TRY(find_with_room(lane, "launch"));
   std::vector<void*> arguments = hip->arguments;
-  const auto launched = library_->call("hipModuleLaunchKernel", library_->api().launch,
-                                       hip->function, static_cast<unsigned>(kernel.groups), 1u, 1u,
-                                       hip->block, 1u, 1u, hip->shared_bytes, found->stream,
-                                       arguments.data(), static_cast<void**>(nullptr));
-  if (!launched) return within(lane_call("launch", lane), launched.error());
+  TRY(within("launch", lane,
+             library_->call("hipModuleLaunchKernel", library_->api().launch, hip->function,
+                            static_cast<unsigned>(kernel.groups), 1u, 1u, hip->block, 1u, 1u,
+                            hip->shared_bytes, found->stream, arguments.data(),
+                            static_cast<void**>(nullptr))));
   count_one(*found);
   return {};
 }
@@ -350,13 +334,10 @@ void HipMaskDriver::count_one(Lane& lane) {
 // An event that is finished when everything given so far is.
 Result<std::shared_ptr<HipMaskDriver::Event>> HipMaskDriver::mark(Lane& lane,
                                                                   std::string_view call) {
-  auto event = Event::create(library_, device_);
-  if (!event) return within(std::string(call), event.error());
-  if (auto recorded = library_->call("hipEventRecord", library_->api().record_event,
-                                     (*event)->handle(), lane.stream);
-      !recorded)
-    return within(std::string(call), recorded.error());
-  lane.marks.push_back({lane.given, *event});
+  auto event = TRY(within(call, Event::create(library_, device_)));
+  TRY(within(call, library_->call("hipEventRecord", library_->api().record_event, event->handle(),
+                                  lane.stream)));
+  lane.marks.push_back({lane.given, event});
   return event;
 }
 
@@ -381,12 +362,10 @@ Result<bool> HipMaskDriver::wait_event(int lane, int event) {
   const auto found = TRY(find_with_room(lane, "wait_event"));
   const auto awaited = TRY(find_event(event, "wait_event"));
   const std::string call = fmt::format("wait_event(lane {}, event {})", lane, event);
-  const auto finished = awaited->finished();
-  if (!finished) return within(call, finished.error());
-  if (*finished) return false;
-  const auto waits = library_->call("hipStreamWaitEvent", library_->api().wait_event, found->stream,
-                                    awaited->handle(), 0u);
-  if (!waits) return within(call, waits.error());
+  const auto finished = TRY(within(call, awaited->finished()));
+  if (finished) return false;
+  TRY(within(call, library_->call("hipStreamWaitEvent", library_->api().wait_event, found->stream,
+                                  awaited->handle(), 0u)));
   count_one(*found);
   return true;
 }
@@ -422,8 +401,8 @@ Result<std::shared_ptr<HipMaskDriver::Lane>> HipMaskDriver::find_with_room(int l
                                                                            std::string_view call) {
   auto found = TRY(find_lane(lane, call));
   Lane& wanted = *found;
-  auto usable = wanted.given - wanted.finished < kMaxQueued ? use_device() : look(wanted);
-  if (!usable) return within(lane_call(call, lane), usable.error());
+  TRY(within(call, lane,
+             wanted.given - wanted.finished < kMaxQueued ? use_device() : look(wanted)));
   if (wanted.given - wanted.finished >= kMaxQueued)
     return refused(ErrorCode::limit, fmt::format("{} are queued", kMaxQueued),
                    lane_call(call, lane));

@@ -3,7 +3,6 @@
 // refusal of NVIDIA's side keeps its words. Pure. Limit: kMaxAnswerBytes.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -177,7 +177,7 @@ Result<void> Daemon::start() {
   if (!running && running.error().code == ErrorCode::no_driver) return failed(running.error());
   if (running && shares()) return {};
   if (running) {
-    if (auto ended = quit(); !ended) return ended;
+    TRY(quit());
   } else {
     TRY(kill_daemon());
     clean();

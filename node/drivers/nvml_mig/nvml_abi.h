@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace partita::drivers::nvml_mig::abi {
 

@@ -18,20 +18,12 @@ namespace {
 using abi::Return;
 using device::ComputeInstance;
 using device::GpuState;
+using device::in_call;
 using device::ModeChange;
 
 constexpr int kReadAttempts = 3;
 
 int whole(unsigned value) { return static_cast<int>(value); }
-
-// An error says which call of the door it was, then which of NVML's.
-template <class T>
-Result<T> in_call(Result<T> result, const std::string& call) {
-  if (result) return result;
-  Error error = std::move(result.error());
-  error.context = error.context.empty() ? call : call + ": " + error.context;
-  return failed(std::move(error));
-}
 
 class NvmlDriver final : public device::NodeDriver {
  public:
@@ -136,13 +128,11 @@ Result<ModeChange> NvmlDriver::try_set_mig_mode(int gpu, bool enabled) {
   const abi::Device device = TRY(reader_.find(gpu));
   const std::string call = "nvmlDeviceSetMigMode";
   Return activation = Return::success;
-  auto ok = library_->call(call, api_.set_mig_mode, device, enabled ? 1u : 0u, &activation);
-  if (!ok) return failed(ok.error());
+  TRY(library_->call(call, api_.set_mig_mode, device, enabled ? 1u : 0u, &activation));
   if (activation == Return::reset_required) return ModeChange::pending_reset;
   if (activation != Return::success) return failed(library_->error(activation, call));
   unsigned current = 0, pending = 0;
-  ok = library_->call("nvmlDeviceGetMigMode", api_.mig_mode, device, &current, &pending);
-  if (!ok) return failed(ok.error());
+  TRY(library_->call("nvmlDeviceGetMigMode", api_.mig_mode, device, &current, &pending));
   return (current == 1) == enabled ? ModeChange::done : ModeChange::pending_reset;
 }
 
@@ -163,12 +153,10 @@ Result<int> NvmlDriver::try_create_instance(int gpu, const device::Placement& pl
   if (!known) return failed(known.error());
   const auto place = TRY(place_of(device, known->figures.id, placement.start));
   abi::GpuInstance handle = nullptr;
-  auto ok = library_->call("nvmlDeviceCreateGpuInstanceWithPlacement", api_.create_instance, device,
-                           known->figures.id, &place, &handle);
-  if (!ok) return failed(ok.error());
+  TRY(library_->call("nvmlDeviceCreateGpuInstanceWithPlacement", api_.create_instance, device,
+                     known->figures.id, &place, &handle));
   abi::GpuInstanceInfo info{};
-  ok = library_->call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info);
-  if (!ok) return failed(ok.error());
+  TRY(library_->call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info));
   return whole(info.id);
 }
 
@@ -208,12 +196,10 @@ Result<ComputeInstance> NvmlDriver::try_create_compute(int gpu, int gi_id) {
   const abi::GpuInstance handle = TRY(find_instance(gpu, gi_id));
   const auto profile = TRY(widest(handle));
   abi::ComputeInstance made = nullptr;
-  auto ok = library_->call("nvmlGpuInstanceCreateComputeInstance", api_.create_compute, handle,
-                           profile.id, &made);
-  if (!ok) return failed(ok.error());
+  TRY(library_->call("nvmlGpuInstanceCreateComputeInstance", api_.create_compute, handle,
+                     profile.id, &made));
   abi::ComputeInstanceInfo info{};
-  ok = library_->call("nvmlComputeInstanceGetInfo", api_.compute_info, made, &info);
-  if (!ok) return failed(ok.error());
+  TRY(library_->call("nvmlComputeInstanceGetInfo", api_.compute_info, made, &info));
   const abi::Device device = TRY(reader_.find(gpu));
   const auto devices = TRY(reader_.mig_devices(device, false));
   const auto seen = devices.find({static_cast<unsigned>(gi_id), info.id});

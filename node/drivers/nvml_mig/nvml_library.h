@@ -4,85 +4,104 @@
 // Thread rule: as NVML, any thread.
 #pragma once
 
-#include <initializer_list>
 #include <memory>
 #include <string>
 
 #include "base/result.h"
+#include "base/shared_library.h"
 #include "drivers/nvml_mig/nvml_functions.h"
 
 namespace partita::drivers::nvml_mig {
 
 // The functions that the driver calls, each the newest version that the library has.
-struct NvmlApi {
-  decltype(&abi::nvmlShutdown) shutdown = nullptr;
-  decltype(&abi::nvmlInitWithFlags) init_with_flags = nullptr;
-  decltype(&abi::nvmlInit_v2) init = nullptr;
-  decltype(&abi::nvmlErrorString) error_string = nullptr;
-  decltype(&abi::nvmlSystemGetDriverVersion) driver_version = nullptr;
-  decltype(&abi::nvmlSystemGetProcessName) process_name = nullptr;
-  decltype(&abi::nvmlDeviceGetCount_v2) gpu_count = nullptr;
-  decltype(&abi::nvmlDeviceGetHandleByIndex_v2) gpu_by_index = nullptr;
-  decltype(&abi::nvmlDeviceGetName) name = nullptr;
-  decltype(&abi::nvmlDeviceGetUUID) uuid = nullptr;
-  decltype(&abi::nvmlDeviceGetPciInfo_v3) pci_info = nullptr;
-  decltype(&abi::nvmlDeviceGetMemoryInfo) memory_info = nullptr;
+#define NVML_FUNCTION(member, name, ...) \
+  decltype(&abi::name) member = library.find(#name __VA_OPT__(, ) __VA_ARGS__)
+struct NvmlBoards {
+  const SharedLibrary& library;
+  NVML_FUNCTION(shutdown, nvmlShutdown);
+  NVML_FUNCTION(init_with_flags, nvmlInitWithFlags);
+  NVML_FUNCTION(init, nvmlInit_v2, "nvmlInit");
+  NVML_FUNCTION(error_string, nvmlErrorString);
+  NVML_FUNCTION(driver_version, nvmlSystemGetDriverVersion);
+  NVML_FUNCTION(process_name, nvmlSystemGetProcessName);
+  NVML_FUNCTION(gpu_count, nvmlDeviceGetCount_v2, "nvmlDeviceGetCount");
+  NVML_FUNCTION(gpu_by_index, nvmlDeviceGetHandleByIndex_v2, "nvmlDeviceGetHandleByIndex");
+  NVML_FUNCTION(name, nvmlDeviceGetName);
+  NVML_FUNCTION(uuid, nvmlDeviceGetUUID);
+  NVML_FUNCTION(pci_info, nvmlDeviceGetPciInfo_v3, "nvmlDeviceGetPciInfo_v2",
+                "nvmlDeviceGetPciInfo");
+  NVML_FUNCTION(memory_info, nvmlDeviceGetMemoryInfo);
   // v2 and v3 share their layout; v1 cannot tell instances apart and is not used.
-  decltype(&abi::nvmlDeviceGetComputeRunningProcesses_v3) compute_processes = nullptr;
-  decltype(&abi::nvmlDeviceGetGraphicsRunningProcesses_v3) graphics_processes = nullptr;
-
-  decltype(&abi::nvmlDeviceGetMigMode) mig_mode = nullptr;
-  decltype(&abi::nvmlDeviceSetMigMode) set_mig_mode = nullptr;
-  decltype(&abi::nvmlDeviceGetGpuInstanceProfileInfo) profile_info = nullptr;
-  decltype(&abi::nvmlDeviceGetGpuInstanceProfileInfoV) profile_info_v = nullptr;
-  decltype(&abi::nvmlDeviceGetGpuInstancePossiblePlacements_v2) placements = nullptr;
-  decltype(&abi::nvmlDeviceGetGpuInstanceRemainingCapacity) remaining = nullptr;
-  decltype(&abi::nvmlDeviceCreateGpuInstanceWithPlacement) create_instance = nullptr;
-  decltype(&abi::nvmlGpuInstanceDestroy) destroy_instance = nullptr;
-  decltype(&abi::nvmlDeviceGetGpuInstances) instances = nullptr;
-  decltype(&abi::nvmlDeviceGetGpuInstanceById) instance_by_id = nullptr;
-  decltype(&abi::nvmlGpuInstanceGetInfo) instance_info = nullptr;
-  decltype(&abi::nvmlGpuInstanceGetComputeInstanceProfileInfo) compute_profile = nullptr;
-  decltype(&abi::nvmlGpuInstanceCreateComputeInstance) create_compute = nullptr;
-  decltype(&abi::nvmlComputeInstanceDestroy) destroy_compute = nullptr;
-  decltype(&abi::nvmlGpuInstanceGetComputeInstances) computes = nullptr;
-  decltype(&abi::nvmlGpuInstanceGetComputeInstanceById) compute_by_id = nullptr;
-  decltype(&abi::nvmlComputeInstanceGetInfo_v2) compute_info = nullptr;
-  decltype(&abi::nvmlDeviceGetMaxMigDeviceCount) mig_device_limit = nullptr;
-  decltype(&abi::nvmlDeviceGetMigDeviceHandleByIndex) mig_device = nullptr;
-  decltype(&abi::nvmlDeviceGetGpuInstanceId) gpu_instance_id = nullptr;
-  decltype(&abi::nvmlDeviceGetComputeInstanceId) compute_instance_id = nullptr;
-
-  decltype(&abi::nvmlDeviceGetFieldValues) field_values = nullptr;
-  decltype(&abi::nvmlDeviceGetPowerUsage) power = nullptr;
-  decltype(&abi::nvmlDeviceGetTotalEnergyConsumption) energy = nullptr;
-  decltype(&abi::nvmlDeviceGetTemperature) temperature = nullptr;
-  decltype(&abi::nvmlDeviceGetClockInfo) clock = nullptr;
-  decltype(&abi::nvmlDeviceGetCurrentClocksEventReasons) throttle_reasons = nullptr;
-  decltype(&abi::nvmlDeviceGetEnforcedPowerLimit) enforced_limit = nullptr;
-  decltype(&abi::nvmlDeviceGetPowerManagementLimit) limit = nullptr;
-  decltype(&abi::nvmlDeviceGetPowerManagementDefaultLimit) default_limit = nullptr;
-  decltype(&abi::nvmlDeviceGetPowerManagementLimitConstraints) limit_range = nullptr;
-  decltype(&abi::nvmlDeviceGetSupportedMemoryClocks) memory_clocks = nullptr;
-  decltype(&abi::nvmlDeviceGetSupportedGraphicsClocks) graphics_clocks = nullptr;
-  decltype(&abi::nvmlDeviceSetPowerManagementLimit) set_limit = nullptr;
-  decltype(&abi::nvmlDeviceSetGpuLockedClocks) lock_clocks = nullptr;
-  decltype(&abi::nvmlDeviceResetGpuLockedClocks) unlock_clocks = nullptr;
-  decltype(&abi::nvmlGpmQueryDeviceSupport) gpm_support = nullptr;
-  decltype(&abi::nvmlGpmSampleAlloc) gpm_alloc = nullptr;
-  decltype(&abi::nvmlGpmSampleFree) gpm_free = nullptr;
-  decltype(&abi::nvmlGpmSampleGet) gpm_sample = nullptr;
-  decltype(&abi::nvmlGpmMigSampleGet) gpm_mig_sample = nullptr;
-  decltype(&abi::nvmlGpmMetricsGet) gpm_metrics = nullptr;
-
-  decltype(&abi::nvmlEventSetCreate) event_set_create = nullptr;
-  decltype(&abi::nvmlEventSetFree) event_set_free = nullptr;
-  decltype(&abi::nvmlEventSetWait_v2) event_wait = nullptr;
-  decltype(&abi::nvmlEventSetWait) event_wait_v1 = nullptr;  // does not tell instances
-  decltype(&abi::nvmlDeviceRegisterEvents) register_events = nullptr;
-  decltype(&abi::nvmlDeviceGetSupportedEventTypes) event_types = nullptr;
-  decltype(&abi::nvmlDeviceGetTotalEccErrors) ecc_errors = nullptr;
-  decltype(&abi::nvmlDeviceGetRemappedRows) remapped_rows = nullptr;
+  NVML_FUNCTION(compute_processes, nvmlDeviceGetComputeRunningProcesses_v3,
+                "nvmlDeviceGetComputeRunningProcesses_v2");
+  NVML_FUNCTION(graphics_processes, nvmlDeviceGetGraphicsRunningProcesses_v3,
+                "nvmlDeviceGetGraphicsRunningProcesses_v2");
+};
+struct NvmlInstances {
+  const SharedLibrary& library;
+  NVML_FUNCTION(mig_mode, nvmlDeviceGetMigMode);
+  NVML_FUNCTION(set_mig_mode, nvmlDeviceSetMigMode);
+  NVML_FUNCTION(profile_info, nvmlDeviceGetGpuInstanceProfileInfo);
+  NVML_FUNCTION(profile_info_v, nvmlDeviceGetGpuInstanceProfileInfoV);
+  NVML_FUNCTION(placements, nvmlDeviceGetGpuInstancePossiblePlacements_v2,
+                "nvmlDeviceGetGpuInstancePossiblePlacements");
+  NVML_FUNCTION(remaining, nvmlDeviceGetGpuInstanceRemainingCapacity);
+  NVML_FUNCTION(create_instance, nvmlDeviceCreateGpuInstanceWithPlacement);
+  NVML_FUNCTION(destroy_instance, nvmlGpuInstanceDestroy);
+  NVML_FUNCTION(instances, nvmlDeviceGetGpuInstances);
+  NVML_FUNCTION(instance_by_id, nvmlDeviceGetGpuInstanceById);
+  NVML_FUNCTION(instance_info, nvmlGpuInstanceGetInfo);
+  NVML_FUNCTION(compute_profile, nvmlGpuInstanceGetComputeInstanceProfileInfo);
+  NVML_FUNCTION(create_compute, nvmlGpuInstanceCreateComputeInstance);
+  NVML_FUNCTION(destroy_compute, nvmlComputeInstanceDestroy);
+  NVML_FUNCTION(computes, nvmlGpuInstanceGetComputeInstances);
+  NVML_FUNCTION(compute_by_id, nvmlGpuInstanceGetComputeInstanceById);
+  NVML_FUNCTION(compute_info, nvmlComputeInstanceGetInfo_v2, "nvmlComputeInstanceGetInfo");
+  NVML_FUNCTION(mig_device_limit, nvmlDeviceGetMaxMigDeviceCount);
+  NVML_FUNCTION(mig_device, nvmlDeviceGetMigDeviceHandleByIndex);
+  NVML_FUNCTION(gpu_instance_id, nvmlDeviceGetGpuInstanceId);
+  NVML_FUNCTION(compute_instance_id, nvmlDeviceGetComputeInstanceId);
+};
+struct NvmlPower {
+  const SharedLibrary& library;
+  NVML_FUNCTION(field_values, nvmlDeviceGetFieldValues);
+  NVML_FUNCTION(power, nvmlDeviceGetPowerUsage);
+  NVML_FUNCTION(energy, nvmlDeviceGetTotalEnergyConsumption);
+  NVML_FUNCTION(temperature, nvmlDeviceGetTemperature);
+  NVML_FUNCTION(clock, nvmlDeviceGetClockInfo);
+  NVML_FUNCTION(throttle_reasons, nvmlDeviceGetCurrentClocksEventReasons,
+                "nvmlDeviceGetCurrentClocksThrottleReasons");
+  NVML_FUNCTION(enforced_limit, nvmlDeviceGetEnforcedPowerLimit);
+  NVML_FUNCTION(limit, nvmlDeviceGetPowerManagementLimit);
+  NVML_FUNCTION(default_limit, nvmlDeviceGetPowerManagementDefaultLimit);
+  NVML_FUNCTION(limit_range, nvmlDeviceGetPowerManagementLimitConstraints);
+  NVML_FUNCTION(memory_clocks, nvmlDeviceGetSupportedMemoryClocks);
+  NVML_FUNCTION(graphics_clocks, nvmlDeviceGetSupportedGraphicsClocks);
+  NVML_FUNCTION(set_limit, nvmlDeviceSetPowerManagementLimit);
+  NVML_FUNCTION(lock_clocks, nvmlDeviceSetGpuLockedClocks);
+  NVML_FUNCTION(unlock_clocks, nvmlDeviceResetGpuLockedClocks);
+  NVML_FUNCTION(gpm_support, nvmlGpmQueryDeviceSupport);
+  NVML_FUNCTION(gpm_alloc, nvmlGpmSampleAlloc);
+  NVML_FUNCTION(gpm_free, nvmlGpmSampleFree);
+  NVML_FUNCTION(gpm_sample, nvmlGpmSampleGet);
+  NVML_FUNCTION(gpm_mig_sample, nvmlGpmMigSampleGet);
+  NVML_FUNCTION(gpm_metrics, nvmlGpmMetricsGet);
+};
+struct NvmlEvents {
+  const SharedLibrary& library;
+  NVML_FUNCTION(event_set_create, nvmlEventSetCreate);
+  NVML_FUNCTION(event_set_free, nvmlEventSetFree);
+  NVML_FUNCTION(event_wait, nvmlEventSetWait_v2);
+  NVML_FUNCTION(event_wait_v1, nvmlEventSetWait);  // does not tell instances
+  NVML_FUNCTION(register_events, nvmlDeviceRegisterEvents);
+  NVML_FUNCTION(event_types, nvmlDeviceGetSupportedEventTypes);
+  NVML_FUNCTION(ecc_errors, nvmlDeviceGetTotalEccErrors);
+  NVML_FUNCTION(remapped_rows, nvmlDeviceGetRemappedRows);
+};
+#undef NVML_FUNCTION
+struct NvmlApi : NvmlBoards, NvmlInstances, NvmlPower, NvmlEvents {
+  explicit NvmlApi(const SharedLibrary& in)
+      : NvmlBoards{in}, NvmlInstances{in}, NvmlPower{in}, NvmlEvents{in} {}
 };
 
 class NvmlLibrary {
@@ -109,15 +128,10 @@ class NvmlLibrary {
   }
 
  private:
-  explicit NvmlLibrary(void* handle) : handle_(handle) {}
-  void bind();
-  void bind_power();
-  void bind_health();
-  template <class Function>
-  void find(Function& function, std::initializer_list<const char*> names);
+  explicit NvmlLibrary(SharedLibrary library) : library_(std::move(library)) {}
 
-  void* handle_;
-  NvmlApi api_;
+  const SharedLibrary library_;
+  const NvmlApi api_{library_};
   bool initialised_ = false;
 };
 

@@ -97,12 +97,10 @@ Result<void> NvmlReader::identify(abi::Device device, GpuState& gpu) const {
   gpu.uuid = TRY(text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID", api_.uuid, device));
   gpu.name = TRY(text_of<abi::kNameSize>(library_, "nvmlDeviceGetName", api_.name, device));
   abi::PciInfo pci{};
-  auto ok = library_.call("nvmlDeviceGetPciInfo", api_.pci_info, device, &pci);
-  if (!ok) return ok;
+  TRY(library_.call("nvmlDeviceGetPciInfo", api_.pci_info, device, &pci));
   gpu.pci_device_id = fmt::format("0x{:08X}", pci.device_id);
   abi::Memory memory{};
-  ok = library_.call("nvmlDeviceGetMemoryInfo", api_.memory_info, device, &memory);
-  if (!ok) return ok;
+  TRY(library_.call("nvmlDeviceGetMemoryInfo", api_.memory_info, device, &memory));
   gpu.memory = mib(memory.total);
   return {};
 }
@@ -169,8 +167,8 @@ Result<std::vector<abi::GpuInstance>> NvmlReader::handles(abi::Device device,
   return listed;
 }
 
-Result<Instance> NvmlReader::instance(abi::GpuInstance handle, const Profile& known,
-                                      Offers& offers, const MigDevices& devices) const {
+Result<Instance> NvmlReader::instance(abi::GpuInstance handle, const Profile& known, Offers& offers,
+                                      const MigDevices& devices) const {
   auto inside = TRY(computes(handle, known, offers));
   // Last, so that an instance that went away meanwhile is told from one without compute instances.
   abi::GpuInstanceInfo info{};
@@ -216,23 +214,18 @@ Result<std::vector<ComputeInstance>> NvmlReader::computes(abi::GpuInstance handl
                                                           const Profile& profile,
                                                           Offers& offers) const {
   std::vector<abi::ComputeInstanceProfile>& known = offers.computes[profile.figures.id];
-  if (known.empty()) {
-    known = TRY(compute_profiles(handle));
-  }
+  if (known.empty()) known = TRY(compute_profiles(handle));
   std::map<int, ComputeInstance> found;
   unsigned slices = 0;
   for (const abi::ComputeInstanceProfile& one : known) {
     if (slices >= profile.figures.slices) break;
     std::array<abi::ComputeInstance, kMaxInstances> listed{};
     unsigned number = 0;
-    auto ok =
-        library_.call(fmt::format("nvmlGpuInstanceGetComputeInstances(profile id {})", one.id),
-                      api_.computes, handle, one.id, listed.data(), &number);
-    if (!ok) return failed(ok.error());
+    TRY(library_.call(fmt::format("nvmlGpuInstanceGetComputeInstances(profile id {})", one.id),
+                      api_.computes, handle, one.id, listed.data(), &number));
     for (unsigned k = 0; k < std::min(number, kMaxInstances); ++k) {
       abi::ComputeInstanceInfo info{};
-      ok = library_.call("nvmlComputeInstanceGetInfo", api_.compute_info, listed[k], &info);
-      if (!ok) return failed(ok.error());
+      TRY(library_.call("nvmlComputeInstanceGetInfo", api_.compute_info, listed[k], &info));
       const ComputeInstance made{as_int(info.id), as_int(one.slices), {}};
       if (found.try_emplace(made.ci_id, made).second) slices += one.slices;
     }
@@ -244,19 +237,17 @@ Result<NvmlReader::MigDevices> NvmlReader::mig_devices(abi::Device device,
                                                        bool with_processes) const {
   MigDevices found;
   unsigned limit = 0;
-  auto ok = library_.call("nvmlDeviceGetMaxMigDeviceCount", api_.mig_device_limit, device, &limit);
-  if (!ok) return failed(ok.error());
+  TRY(library_.call("nvmlDeviceGetMaxMigDeviceCount", api_.mig_device_limit, device, &limit));
   for (unsigned i = 0; i < std::min(limit, kMaxInstances); ++i) {
     const std::string of = fmt::format("(MIG device {})", i);
     abi::Device mig = nullptr;
-    ok =
+    const auto there =
         library_.call("nvmlDeviceGetMigDeviceHandleByIndex" + of, api_.mig_device, device, i, &mig);
-    if (!ok && absent(ok.error())) continue;  // an index without a device
+    if (!there && absent(there.error())) continue;  // an index without a device
+    TRY(there);
     unsigned gi = 0, ci = 0;
-    if (ok) ok = library_.call("nvmlDeviceGetGpuInstanceId" + of, api_.gpu_instance_id, mig, &gi);
-    if (ok)
-      ok = library_.call("nvmlDeviceGetComputeInstanceId" + of, api_.compute_instance_id, mig, &ci);
-    if (!ok) return failed(ok.error());
+    TRY(library_.call("nvmlDeviceGetGpuInstanceId" + of, api_.gpu_instance_id, mig, &gi));
+    TRY(library_.call("nvmlDeviceGetComputeInstanceId" + of, api_.compute_instance_id, mig, &ci));
     auto uuid = TRY(text_of<abi::kUuidSize>(library_, "nvmlDeviceGetUUID" + of, api_.uuid, mig));
     MigDevice& one = found[{gi, ci}];
     one.uuid = std::move(uuid);
@@ -310,12 +301,10 @@ Result<NvmlReader::Profile> NvmlReader::profile(abi::Device device, unsigned nvm
     known.name = name;
     return known;
   }
-  auto ok = library_.call(fmt::format("nvmlDeviceGetGpuInstanceProfileInfo({})", nvml_enum),
-                          api_.profile_info, device, nvml_enum, &known.figures);
-  if (!ok) return failed(ok.error());
+  TRY(library_.call(fmt::format("nvmlDeviceGetGpuInstanceProfileInfo({})", nvml_enum),
+                    api_.profile_info, device, nvml_enum, &known.figures));
   abi::Memory memory{};
-  ok = library_.call("nvmlDeviceGetMemoryInfo", api_.memory_info, device, &memory);
-  if (!ok) return failed(ok.error());
+  TRY(library_.call("nvmlDeviceGetMemoryInfo", api_.memory_info, device, &memory));
   known.name =
       computed_profile_name(as_int(nvml_enum), as_int(known.figures.slices),
                             static_cast<double>(known.figures.memory_mib), mib(memory.total).value);

@@ -1,7 +1,5 @@
 #include "drivers/nvml_mig/nvml_telemetry.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -45,15 +43,8 @@ constexpr Part kParts[] = {
 };
 static_assert(std::size(kParts) <= abi::kGpmMostMetrics);
 
-// The value where physics allows it.
-template <class Unit>
-std::optional<Unit> plausible(double value, Unit low, Unit high) {
-  return value >= low.value && value <= high.value ? std::optional(Unit{value}) : std::nullopt;
-}
-
 std::optional<Watts> watts(double milliwatts) {
-  if (milliwatts <= 0) return std::nullopt;
-  return plausible(milliwatts / 1000, Watts{0}, telemetry::kMostPower);
+  return telemetry::plausible_power(milliwatts / 1000);
 }
 
 std::optional<double> number(const abi::FieldValue& field) {
@@ -106,7 +97,7 @@ void NvmlTelemetry::read_fields(abi::Device device, telemetry::GpuSample& sample
     sample.energy = Joules{*energy / 1000};
   if (const auto memory = number(fields[3]); memory && *memory != 0)
     sample.memory_temperature =
-        plausible(*memory, telemetry::kLeastDegrees, telemetry::kMostDegrees);
+        telemetry::plausible(*memory, telemetry::kLeastDegrees, telemetry::kMostDegrees);
 }
 
 void NvmlTelemetry::read_board(abi::Device device, telemetry::GpuSample& sample) const {
@@ -121,11 +112,12 @@ void NvmlTelemetry::read_board(abi::Device device, telemetry::GpuSample& sample)
   if (const auto limit = asked<unsigned>(api_.enforced_limit, device))
     sample.power_limit = watts(*limit);
   if (const auto chip = asked<unsigned>(api_.temperature, device, 0u))
-    sample.temperature = plausible(*chip, telemetry::kLeastDegrees, telemetry::kMostDegrees);
+    sample.temperature =
+        telemetry::plausible(*chip, telemetry::kLeastDegrees, telemetry::kMostDegrees);
   if (const auto sm = asked<unsigned>(api_.clock, device, abi::kClockSm))
-    sample.sm_clock = plausible(*sm, Mhz{0}, telemetry::kMostClock);
+    sample.sm_clock = telemetry::plausible(*sm, Mhz{0}, telemetry::kMostClock);
   if (const auto memory = asked<unsigned>(api_.clock, device, abi::kClockMemory))
-    sample.memory_clock = plausible(*memory, Mhz{0}, telemetry::kMostClock);
+    sample.memory_clock = telemetry::plausible(*memory, Mhz{0}, telemetry::kMostClock);
   if (const auto bits = asked<unsigned long long>(api_.throttle_reasons, device))
     for (const Reason& reason : kReasons)
       if ((*bits & reason.bit) != 0) sample.throttle.emplace_back(reason.name);
@@ -252,14 +244,8 @@ Result<device::PowerState> NvmlTelemetry::settings(abi::Device device) const {
 
 Result<void> NvmlTelemetry::set_limit(abi::Device device, const device::PowerState& board,
                                       const device::PowerSettings& settings) const {
-  const std::optional<Watts> limit = settings.limit ? settings.limit : board.default_limit;
-  if (!limit || limit == board.now.limit) return {};
-  if (!(limit >= board.least_limit && limit <= board.most_limit))
-    return failed({ErrorCode::invalid_argument,
-                   fmt::format("a power limit of {:g} W; it may be {:g} to {:g} W", limit->value,
-                               board.least_limit.value_or(Watts{}).value,
-                               board.most_limit.value_or(Watts{}).value),
-                   {}});
+  const auto limit = TRY(device::limit_to_set(board, settings, "power limit"));
+  if (!limit) return {};
   return library_.call("nvmlDeviceSetPowerManagementLimit", api_.set_limit, device,
                        static_cast<unsigned>(std::lround(limit->value * 1000)));
 }
@@ -277,13 +263,7 @@ Result<void> NvmlTelemetry::set_clocks(abi::Device device,
 
 Result<void> NvmlTelemetry::set(abi::Device device, const device::PowerSettings& settings) const {
   const auto board = TRY(this->settings(device));
-  if (settings.clocks) {
-    const auto [low, high] = *settings.clocks;
-    if (!(low > Mhz{} && low <= high && high <= telemetry::kMostClock))
-      return failed({ErrorCode::invalid_argument,
-                     fmt::format("clocks from {:g} to {:g} MHz", low.value, high.value),
-                     {}});
-  }
+  TRY(device::check_clocks(settings, Mhz{}, telemetry::kMostClock));
   TRY(set_limit(device, board, settings));
   return set_clocks(device, settings);
 }

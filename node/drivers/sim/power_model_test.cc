@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "base/rng.h"
 #include "drivers/sim/sim_driver.h"
 

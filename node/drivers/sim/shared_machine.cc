@@ -77,10 +77,9 @@ Result<void> SharedMachine::change(std::string_view method,
     if (!fault->after_effect) return struck(*fault);
   }
   Result<std::int64_t> duration = 0;
-  if (const auto ran = with([&](Machine& machine) { duration = effect(machine); }); !ran)
-    return ran;
+  TRY(with([&](Machine& machine) { duration = effect(machine); }));
   if (duration) {
-    if (const auto passed = spend(*duration); !passed) return passed;
+    TRY(spend(*duration));
   }
   if (fault) return struck(*fault);
   if (!duration) return failed(duration.error());

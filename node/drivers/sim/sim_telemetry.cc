@@ -1,6 +1,5 @@
 // What simulated GPUs say of themselves: telemetry and settings of sim_driver.h.
 #include <algorithm>
-#include <cmath>
 
 #include "device/call.h"
 #include "drivers/sim/sim_driver.h"
@@ -120,15 +119,14 @@ Result<device::PowerState> SimDriver::power_settings(int gpu) {
       failed({ErrorCode::environment, "the machine did not answer", {}});
   const auto ran = machine_.glance([&](const Machine& machine) {
     const SimGpu* found = machine.find(gpu);
-    if (!found) {
+    if (!found)
       state = failed({ErrorCode::not_found, "there is no such GPU", {}});
-    } else if (found->lost) {
+    else if (found->lost)
       state = failed({ErrorCode::lost, "the GPU fell off the bus", {}});
-    } else if (figures_of(*found->model).limit_w == 0) {
+    else if (figures_of(*found->model).limit_w == 0)
       state = failed({ErrorCode::not_supported, "power and clocks of this GPU are not known", {}});
-    } else {
+    else
       state = power_state(found->power, figures_of(*found->model));
-    }
   });
   if (!ran) return failed(ran.error());
   if (!state) return failed(of_call(state.error(), call));

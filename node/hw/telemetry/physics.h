@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "hw/telemetry/sample.h"
@@ -16,6 +17,16 @@ inline constexpr Mhz kMostClock{20'000};
 inline constexpr Celsius kLeastDegrees{-60}, kMostDegrees{150};
 inline constexpr Seconds kLatest{32'503'680'000.0};  // the year 3000
 inline constexpr int kMostSlices = 64;
+
+// The value where physics allows it; what stands for "not known" is beyond that.
+template <class Unit>
+std::optional<Unit> plausible(double value, Unit low, Unit high) {
+  return value >= low.value && value <= high.value ? std::optional(Unit{value}) : std::nullopt;
+}
+// So many watts; of 0 and less nothing is known.
+inline std::optional<Watts> plausible_power(double watts) {
+  return watts > 0 ? plausible(watts, Watts{0}, kMostPower) : std::nullopt;
+}
 
 // Why this sample alone cannot be; empty when it can.
 std::string fault_of(const Sample& sample);

@@ -17,15 +17,8 @@ constexpr double kSlower = 1.5, kChance = 2;  // times the old one's median; sta
 }  // namespace
 
 std::string_view name_of(Canary::State state) {
-  switch (state) {
-    case Canary::State::on_trial:
-      return "on trial";
-    case Canary::State::promoted:
-      return "promoted";
-    case Canary::State::taken_back:
-      return "taken back";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"on trial", "promoted", "taken back"};
+  return kNames[static_cast<int>(state)];
 }
 
 double Canary::Side::bad_part() const {

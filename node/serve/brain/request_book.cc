@@ -127,13 +127,12 @@ void RequestBook::settle(Nanos now, RequestId id) {
   Request& request = requests_.at(id);
   if (request.failed && !request.gone) room_.take_out(id, request.wish.worker);
   if (request.running > 0) return;
-  if (request.gone) {
+  if (request.gone)
     requests_.erase(id);
-  } else if (request.failed) {
+  else if (request.failed)
     finish(now, id, request.harmful() ? Outcome::harmful : Outcome::failed);
-  } else if (request.left == 0) {
+  else if (request.left == 0)
     finish(now, id, Outcome::done);
-  }
 }
 
 void RequestBook::count(Nanos now, const Wish& wish, Outcome outcome) {

@@ -1,5 +1,6 @@
 #include "serve/brain/waiting_room.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"

@@ -4,7 +4,6 @@
 // Single-threaded.
 #pragma once
 
-#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>

@@ -1,7 +1,6 @@
 #include "serve/engines/engine_pool.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace partita::serve {
 namespace {

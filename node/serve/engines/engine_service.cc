@@ -218,9 +218,8 @@ Denial over_limit(std::int64_t wait) {
 tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk& ask) {
   const std::int64_t now = Loop::now_ns();
   ++counters_.arrived;
-  if (desk_.closed || !engines_.ready()) {
+  if (desk_.closed || !engines_.ready())
     return tl::unexpected(refused(&TokenFates::unready, not_ready(terms_.name)));
-  }
   const auto limited = [&](std::int64_t wait) {
     ++counters_.fates.limited;
     return over_limit(wait);

@@ -98,6 +98,10 @@ using KeyHandle = std::shared_ptr<void>;
 // Why one goes elsewhere that asks for what is not here, or has no worker here.
 Denial unknown_model(const std::string& name);
 Denial no_worker(const std::string& service);
+// It was let in, and there are no slots for it.
+Denial no_memory(const std::string& service);
+// What a request of the Open Inference Protocol says of itself; of this model of a set.
+RequestHead head_of(const InferRequest& wanted, std::string_view of_set);
 
 // What a gateway keeps of a service's answers, for whoever asks the same again.
 struct KeptAnswers {

@@ -38,13 +38,11 @@ Result<std::unique_ptr<Front>> Front::open(Loop& loop, Backend& backend, FrontOp
   const std::string listen = options.listen;
   TRY(check_exposure(listen, address, secure, options.asks_for_tokens()));
   std::shared_ptr<TlsServer> tls;
-  if (secure) {
+  if (secure)
     tls = TRY(TlsServer::make(options.tls_certificate, options.tls_key));
-  }
   std::unique_ptr<AccessLog> log;
-  if (!options.access_log.file.empty() || !options.access_log.otlp.empty()) {
+  if (!options.access_log.file.empty() || !options.access_log.otlp.empty())
     log = TRY(AccessLog::open(options.access_log));
-  }
   const auto listener = TRY(listen_on(listen, address));
   auto impl = std::make_unique<Impl>(backend, std::move(options), engines);
   Impl& front = *impl;

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 
 #include "base/door/loop.h"
 #include "base/result.h"

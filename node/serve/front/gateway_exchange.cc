@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/door/gzip.h"
-#include "base/door/loop.h"
 #include "serve/oip/answer.h"
 
 namespace partita::serve {
@@ -56,6 +55,23 @@ Denial no_worker(const std::string& service) {
           .message = "no worker of model '" + service + "' is ready",
           .retry_after_ns = 1'000'000'000,
           .elsewhere = true};
+}
+
+Denial no_memory(const std::string& service) {
+  return {.kind = Denial::Kind::overloaded,
+          .message = "no memory for another request of '" + service + "'",
+          .retry_after_ns = 1'000'000'000};
+}
+
+RequestHead head_of(const InferRequest& wanted, std::string_view of_set) {
+  RequestHead head;
+  head.model = of_set;
+  head.timeout_ns = wanted.timeout_ns;
+  head.priority = wanted.priority;
+  head.sequence = wanted.sequence;
+  head.sequence_begins = wanted.sequence_begins;
+  head.sequence_ends = wanted.sequence_ends;
+  return head;
 }
 
 bool Door::evict(std::string_view service, const Filling* except) {
@@ -119,30 +135,13 @@ void HeldText::hold(std::size_t bytes) {
 }
 
 int status_of(Denial::Kind kind) {
-  switch (kind) {
-    case Denial::Kind::unknown_model:
-      return 404;
-    case Denial::Kind::bad_request:
-      return 400;
-    case Denial::Kind::too_large:
-      return 413;
-    case Denial::Kind::not_ready:
-    case Denial::Kind::absent:
-    case Denial::Kind::overloaded:
-    case Denial::Kind::would_be_late:
-      return 503;
-    case Denial::Kind::expired:
-      return 504;
-    case Denial::Kind::harmful:
-      return 422;
-    case Denial::Kind::lost:
-      return 410;
-    case Denial::Kind::slowed:
-      return 429;
-    case Denial::Kind::failed:
-      return 500;
-  }
-  return 500;
+  using Kind = Denial::Kind;
+  static constexpr std::pair<Kind, int> kHttpStatuses[] = {
+      {Kind::unknown_model, 404}, {Kind::bad_request, 400}, {Kind::too_large, 413},
+      {Kind::not_ready, 503},     {Kind::absent, 503},      {Kind::overloaded, 503},
+      {Kind::would_be_late, 503}, {Kind::expired, 504},     {Kind::failed, 500},
+      {Kind::harmful, 422},       {Kind::lost, 410},        {Kind::slowed, 429}};
+  return std::ranges::find(kHttpStatuses, kind, &std::pair<Kind, int>::first)->second;
 }
 
 Reply error_reply(int status, std::string_view message) {

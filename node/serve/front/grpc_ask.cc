@@ -177,9 +177,34 @@ Result<void> place_grpc_ask(const GrpcAsk& ask, const ModelSpec& model, const Bo
   return {};
 }
 
-void forget_shared(const BoundRequest& bound, std::span<AnsweredOutput> answered) {
-  for (std::size_t i = 0; i < answered.size(); ++i)
+tl::expected<std::vector<AnsweredOutput>, CallRefusal> answered_of(Backend& backend,
+                                                                   RequestId request,
+                                                                   const ModelSpec& model,
+                                                                   const BoundRequest& bound,
+                                                                   const OutputRegions& regions) {
+  using Refused = tl::unexpected<CallRefusal>;
+  auto outputs = take_outputs(
+      model, bound, [&](int item, int tensor) { return backend.output(request, item, tensor); });
+  if (!outputs) return Refused({500, to_string(outputs.error())});
+  if (const auto shared = write_shared(regions, bound, *outputs); !shared)
+    return Refused({400, to_string(shared.error())});
+  return *std::move(outputs);
+}
+
+InferParts infer_parts(const ModelSpec& model, const GrpcAsk& ask, const BoundRequest& bound,
+                       std::span<AnsweredOutput> answered) {
+  const bool of_set = !ask.asked.of_set.empty();
+  ModelSpec named;
+  if (of_set) (named = model).name = ask.asked.of_set;
+  InferParts parts;
+  parts.heads.push_back(encode_infer_head(of_set ? named : model, ask.wanted.id, bound, answered));
+  for (std::size_t i = 0; i < answered.size(); ++i) {
     if (bound.outputs[i].carrier == Carrier::shared) answered[i] = {};
+    if (i > 0) parts.heads.emplace_back();
+    parts.heads[i] += encode_raw_head(answered[i].bytes);
+    parts.bytes += parts.heads[i].size() + answered[i].bytes;
+  }
+  return parts;
 }
 
 }  // namespace partita::serve

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "serve/front/backend.h"
@@ -66,7 +67,19 @@ struct GrpcTensors {
 };
 Result<void> place_grpc_ask(const GrpcAsk& ask, const ModelSpec& model, const BoundRequest& bound,
                             const GrpcTensors& from, const InputRow& row);
-// Outputs in shared memory, which the head of an answer tells of, have no bytes behind it.
-void forget_shared(const BoundRequest& bound, std::span<AnsweredOutput> answered);
+// What came out of a request, that in shared memory written there; else why nothing did.
+tl::expected<std::vector<AnsweredOutput>, CallRefusal> answered_of(Backend& backend,
+                                                                   RequestId request,
+                                                                   const ModelSpec& model,
+                                                                   const BoundRequest& bound,
+                                                                   const OutputRegions& regions);
+// A ModelInferResponse, as it was asked for: what stands before the bytes of each output, and the
+// bytes of all together. Outputs in shared memory have none of their own any more.
+struct InferParts {
+  std::vector<std::string> heads;
+  std::size_t bytes = 0;
+};
+InferParts infer_parts(const ModelSpec& model, const GrpcAsk& ask, const BoundRequest& bound,
+                       std::span<AnsweredOutput> answered);
 
 }  // namespace partita::serve

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/base64.h"
-#include "base/check.h"
 #include "base/parse_number.h"
 #include "serve/front/gateway_exchange.h"
 #include "serve/front/grpc_ask.h"
@@ -50,11 +49,10 @@ std::string escaped(std::string_view message) {
   std::string out;
   for (const char c : message) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte >= ' ' && byte <= '~' && c != '%') {
+    if (byte >= ' ' && byte <= '~' && c != '%')
       out += c;
-    } else {
+    else
       out += {'%', kHex[byte >> 4], kHex[byte & 15]};
-    }
   }
   return out;
 }
@@ -168,18 +166,9 @@ Step GrpcWebExchange::infer(Pieces message) {
   bound_ = *std::move(bound);
   service = ask_.wanted.model;
   model_ = door_.model(service);
-  RequestHead head;
-  head.model = ask_.asked.of_set;
-  head.timeout_ns = ask_.wanted.timeout_ns;
-  head.priority = ask_.wanted.priority;
-  head.sequence = ask_.wanted.sequence;
-  head.sequence_begins = ask_.wanted.sequence_begins;
-  head.sequence_ends = ask_.wanted.sequence_ends;
-  if (const auto denial = admit(bound_.items, head)) return deny_or_go(*denial, true);
-  if (!door_.backend.claim(*request_, bound_.items))
-    return deny({.kind = Denial::Kind::overloaded,
-                 .message = "no memory for another request of '" + service + "'",
-                 .retry_after_ns = 1'000'000'000});
+  if (const auto denial = admit(bound_.items, head_of(ask_.wanted, ask_.asked.of_set)))
+    return deny_or_go(*denial, true);
+  if (!door_.backend.claim(*request_, bound_.items)) return deny(no_memory(service));
   const InputRow row = [this](int item, int tensor) {
     return door_.backend.input(*request_, item, tensor);
   };
@@ -205,32 +194,19 @@ void GrpcWebExchange::finish() {
     in_our_form(deny(*denial_));
     return;
   }
-  auto outputs = take_outputs(*model_, bound_, [this](int item, int tensor) {
-    return door_.backend.output(*request_, item, tensor);
-  });
+  auto outputs = answered_of(door_.backend, *request_, *model_, bound_, ask_.regions);
   if (!outputs) {
-    in_our_form(refuse(500, to_string(outputs.error())));
+    in_our_form(refuse(outputs.error().http_status, outputs.error().message));
     return;
   }
   answered_ = *std::move(outputs);
-  if (const auto shared = write_shared(ask_.regions, bound_, answered_); !shared) {
-    in_our_form(refuse(400, to_string(shared.error())));
-    return;
-  }
-  ModelSpec named = *model_;  // as it was asked for
-  if (!ask_.asked.of_set.empty()) named.name = ask_.asked.of_set;
-  std::string head = encode_infer_head(named, ask_.wanted.id, bound_, answered_);
-  forget_shared(bound_, answered_);
-  std::size_t total = head.size();
-  for (const AnsweredOutput& output : answered_) {
-    heads_.push_back(encode_raw_head(output.bytes));
-    total += heads_.back().size() + output.bytes;
-  }
-  reply = {.text = prefix(0, total) + head};
+  InferParts parts = infer_parts(*model_, ask_, bound_, answered_);
+  heads_ = std::move(parts.heads);
+  heads_.emplace_back();  // all have their places from here on
+  reply = {.text = prefix(0, parts.bytes) + std::exchange(heads_[0], {})};
   const auto put = [this](std::string_view part) {
     if (!part.empty()) reply.spans.push_back({const_cast<char*>(part.data()), part.size()});
   };
-  heads_.emplace_back();  // all have their places from here on
   for (std::size_t i = 0; i < answered_.size(); ++i) {
     put(heads_[i]);
     for (const std::span<const char> part : answered_[i].parts) put({part.data(), part.size()});

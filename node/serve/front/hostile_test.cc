@@ -1,6 +1,5 @@
 // Clients of the HTTP door that mean no good, and what is left to the others.
 #include <algorithm>
-#include <cstring>
 
 #include "serve/front/gateway_exchange.h"
 #include "serve/front/testing/door_fixture.h"

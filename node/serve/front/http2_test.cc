@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "base/door/testing/http2_client.h"
 #include "serve/front/testing/door_fixture.h"

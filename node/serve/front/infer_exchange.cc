@@ -8,6 +8,7 @@
 #include "base/door/loop.h"
 #include "base/index.h"
 #include "serve/front/gateway_exchange.h"
+#include "serve/front/grpc_ask.h"
 #include "serve/oip/answer.h"
 #include "serve/oip/bind.h"
 #include "serve/oip/infer_request.h"
@@ -40,14 +41,8 @@ class InferExchange final : public GatewayExchange, private Filling {
 
  private:
   RequestHead wishes(bool again) const {
-    RequestHead head;
+    RequestHead head = head_of(wanted_, of_set_);
     head.again = again;
-    head.model = of_set_;
-    head.timeout_ns = wanted_.timeout_ns;
-    head.priority = wanted_.priority;
-    head.sequence = wanted_.sequence;
-    head.sequence_begins = wanted_.sequence_begins;
-    head.sequence_ends = wanted_.sequence_ends;
     return head;
   }
   // Whether the slots are still for the model that the request was checked against.
@@ -354,18 +349,13 @@ void InferExchange::finish() {
     deny(*denial_);
     return;
   }
-  auto outputs = take_outputs(*model_, bound_, [this](int item, int tensor) {
-    return door_.backend.output(*request_, item, tensor);
-  });
+  auto outputs = answered_of(door_.backend, *request_, *model_, bound_, output_regions_);
   if (!outputs) {
-    refuse(500, to_string(outputs.error()));
+    refuse(outputs.error().http_status, outputs.error().message);
     return;
   }
   answered_ = *std::move(outputs);
-  if (const auto shared = write_shared(output_regions_, bound_, answered_); !shared)
-    refuse(400, to_string(shared.error()));
-  else
-    answer();
+  answer();
 }
 
 void InferExchange::answer() {

@@ -16,44 +16,18 @@ namespace {
 constexpr auto kCompact = Form::Style::compact;
 constexpr long kSequenceIdleUs = kSequenceIdle / 1000;
 
-// What Triton's configuration calls a data type, and its number there.
+// What Triton's configuration calls a data type, and its number there; in the order of DataType.
 struct ConfigType {
   const char* name;
   std::uint64_t number;
 };
-ConfigType config_type(DataType type) {
-  switch (type) {
-    case DataType::boolean:
-      return {"TYPE_BOOL", 1};
-    case DataType::uint8:
-      return {"TYPE_UINT8", 2};
-    case DataType::uint16:
-      return {"TYPE_UINT16", 3};
-    case DataType::uint32:
-      return {"TYPE_UINT32", 4};
-    case DataType::uint64:
-      return {"TYPE_UINT64", 5};
-    case DataType::int8:
-      return {"TYPE_INT8", 6};
-    case DataType::int16:
-      return {"TYPE_INT16", 7};
-    case DataType::int32:
-      return {"TYPE_INT32", 8};
-    case DataType::int64:
-      return {"TYPE_INT64", 9};
-    case DataType::fp16:
-      return {"TYPE_FP16", 10};
-    case DataType::fp32:
-      return {"TYPE_FP32", 11};
-    case DataType::fp64:
-      return {"TYPE_FP64", 12};
-    case DataType::bytes:
-      return {"TYPE_STRING", 13};
-    case DataType::bf16:
-      return {"TYPE_BF16", 14};
-  }
-  return {"TYPE_INVALID", 0};
-}
+constexpr ConfigType kConfigTypes[] = {{"TYPE_BOOL", 1},   {"TYPE_UINT8", 2},  {"TYPE_UINT16", 3},
+                                       {"TYPE_UINT32", 4}, {"TYPE_UINT64", 5}, {"TYPE_INT8", 6},
+                                       {"TYPE_INT16", 7},  {"TYPE_INT32", 8},  {"TYPE_INT64", 9},
+                                       {"TYPE_FP16", 10},  {"TYPE_FP32", 11},  {"TYPE_FP64", 12},
+                                       {"TYPE_BF16", 14},  {"TYPE_STRING", 13}};
+static_assert(std::size(kConfigTypes) == kDataTypes);
+const ConfigType& config_type(DataType type) { return kConfigTypes[static_cast<int>(type)]; }
 
 using Scheduling = ServedConfig::Scheduling;
 

@@ -134,9 +134,7 @@ Step OpenaiExchange::to_worker() {
     return refuse(400, "model '" + service + "' takes tensors: /v2/models/" + service + "/infer");
   if (const auto denial = admit(1, {})) return deny_or_go(*denial, true);
   if (!door_.backend.claim(*request_, 1))
-    return deny({.kind = Denial::Kind::overloaded,
-                 .message = "no memory for another request of '" + service + "'",
-                 .retry_after_ns = 1'000'000'000});
+    return deny(no_memory(service));
   const std::span<char> slot = door_.backend.input(*request_, 0, 0);
   CHECK(slot.size() >= kLengthBytes + text.size());
   for (std::size_t i = 0; i < kLengthBytes; ++i)

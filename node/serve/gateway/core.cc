@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <utility>
 
-#include "act/recent_requests.h"
 #include "base/check.h"
 #include "base/index.h"
 #include "serve/gateway/core_impl.h"
@@ -376,11 +374,10 @@ void Core::Impl::step(const std::shared_ptr<LiveService>& service) {
     for (Batch& batch : outputs.run) run_batch(*service, std::move(batch));
     for (const WorkerId worker : outputs.drain)
       service->moves.drain(ground_of(*service, send_frame), worker);
-    if (outputs.wake_at == plan::kForever) {
+    if (outputs.wake_at == plan::kForever)
       service->timer->cancel();
-    } else {
+    else
       service->timer->at(outputs.wake_at);
-    }
     for (const Finished& finished : outputs.finished) {
       const auto landing = service->cache ? desk.land(finished) : CacheDesk::Landing{};
       finish(finished);

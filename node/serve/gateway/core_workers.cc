@@ -3,11 +3,10 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <utility>
 
-#include "base/check.h"
+#include "base/cases.h"
 #include "base/index.h"
 #include "base/parse_number.h"
 #include "serve/gateway/core_impl.h"
@@ -62,13 +61,6 @@ std::string named(const Seat& seat) {
                      seat.device, seat.pid);
 }
 
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
-template <class... F>  // clang 16 does not find it itself
-Overloaded(F...)->Overloaded<F...>;
-
 }  // namespace
 
 void Core::Impl::changed() {
@@ -97,14 +89,14 @@ void Core::Impl::heard(WorkerId worker, const UnixPeer& peer, Frame heard) {
     service->moves.hear(ground_of(*service, send_frame), worker, frame);
     step(service);
   };
-  std::visit(Overloaded{[&](const Ready& frame) { ready(worker, seat, frame); },
-                        [&](const Done& frame) { done(worker, seat, frame); },
-                        [&](const Part& frame) { part(seat, frame); },
-                        [&](const Leaving&) { leave(worker, seat); },
-                        [&](const StatePart& frame) { of_state(frame); },
-                        [&](const FetchState& frame) { of_state(frame); },
-                        [&](const Drained&) {},  // its connection ends next
-                        [&](const auto&) { refuse(worker, "it sent what only gateways send"); }},
+  std::visit(Cases{[&](const Ready& frame) { ready(worker, seat, frame); },
+                   [&](const Done& frame) { done(worker, seat, frame); },
+                   [&](const Part& frame) { part(seat, frame); },
+                   [&](const Leaving&) { leave(worker, seat); },
+                   [&](const StatePart& frame) { of_state(frame); },
+                   [&](const FetchState& frame) { of_state(frame); },
+                   [&](const Drained&) {},  // its connection ends next
+                   [&](const auto&) { refuse(worker, "it sent what only gateways send"); }},
              heard);
 }
 
@@ -264,14 +256,11 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
   const std::shared_ptr<LiveService>& service = seat.service;
   forget_answers(*service);
   std::vector<Item> had;
-  for (auto batch = service->batches.begin(); batch != service->batches.end();) {
-    if (batch->second.worker != worker) {
-      ++batch;
-      continue;
-    }
-    had.insert(had.end(), batch->second.items.begin(), batch->second.items.end());
-    batch = service->batches.erase(batch);
-  }
+  std::erase_if(service->batches, [&](const auto& batch) {
+    if (batch.second.worker != worker) return false;
+    had.insert(had.end(), batch.second.items.begin(), batch.second.items.end());
+    return true;
+  });
   doubt_senders(had);
   service->moves.lose(ground_of(*service, send_frame), worker);
   std::erase_if(service->abandoned, [&](const auto& entry) {
@@ -319,17 +308,14 @@ void Core::Impl::take_back(WorkerId worker, Seat& seat) {
   const std::shared_ptr<LiveService> service = seat.service;
   seat.hangs = true;
   std::vector<Item> had;
-  for (auto batch = service->batches.begin(); batch != service->batches.end();) {
-    if (batch->second.worker != worker) {
-      ++batch;
-      continue;
-    }
-    Abandoned& abandoned = service->abandoned[batch->first];
+  std::erase_if(service->batches, [&](const auto& batch) {
+    if (batch.second.worker != worker) return false;
+    Abandoned& abandoned = service->abandoned[batch.first];
     abandoned = {.worker = worker, .since = Loop::now_ns()};
-    for (const Item& item : batch->second.items) move_to_fresh_slot(item, abandoned);
-    had.insert(had.end(), batch->second.items.begin(), batch->second.items.end());
-    batch = service->batches.erase(batch);
-  }
+    for (const Item& item : batch.second.items) move_to_fresh_slot(item, abandoned);
+    had.insert(had.end(), batch.second.items.begin(), batch.second.items.end());
+    return true;
+  });
   say(fmt::format("{} hangs: the {} rows that it had are taken back", named(seat), had.size()));
   doubt_senders(had);
   service->moves.lose(ground_of(*service, send_frame), worker);  // nobody knows how far it came

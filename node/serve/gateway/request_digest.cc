@@ -6,7 +6,6 @@
 #include <openssl/rand.h>
 
 #include <array>
-#include <cstring>
 
 #include "base/check.h"
 

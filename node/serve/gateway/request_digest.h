@@ -9,7 +9,6 @@
 
 #include <memory>
 #include <span>
-#include <string_view>
 
 #include "serve/gateway/response_cache.h"
 

@@ -12,7 +12,6 @@
 #include <fstream>
 #include <limits>
 #include <mutex>
-#include <sstream>
 #include <utility>
 
 #include "base/door/address.h"
@@ -100,10 +99,8 @@ Result<std::unique_ptr<GrpcFront>> GrpcFront::open(Loop& loop, Backend& backend,
                                                    const GrpcOptions& options) {
   const auto address = TRY(parse_listen_address(options.listen));
   const bool secure = !options.tls_certificate.empty() || !options.tls_key.empty();
-  if (auto safe = check_exposure(options.listen, address, secure,
-                                 !options.tokens.empty() || options.oidc != nullptr);
-      !safe)
-    return failed(safe.error());
+  TRY(check_exposure(options.listen, address, secure,
+                     !options.tokens.empty() || options.oidc != nullptr));
   const auto credentials = TRY(credentials_of(options));
   auto peers = TRY(channels_to(options.peers));
   keep_pages();

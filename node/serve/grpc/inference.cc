@@ -68,15 +68,9 @@ bool GrpcInference::permitted(std::string_view service) {
 
 std::optional<Denial> GrpcInference::admit(const InferRequest& wanted) {
   GrpcShared& shared = call_.shared();
-  RequestHead head;
+  RequestHead head = head_of(wanted, ask_.asked.of_set);
   head.service = wanted.model;
-  head.model = of_set_;
   head.items = bound_.items;
-  head.priority = wanted.priority;
-  head.timeout_ns = wanted.timeout_ns;
-  head.sequence = wanted.sequence;
-  head.sequence_begins = wanted.sequence_begins;
-  head.sequence_ends = wanted.sequence_ends;
   head.idempotent = call_.metadata("partita-idempotent") != "false";
   head.client = call_.client();
   head.limits = call_.token() == nullptr ? nullptr : &call_.token()->limits;
@@ -103,9 +97,7 @@ std::optional<Denial> GrpcInference::admit(const InferRequest& wanted) {
   admitted_ = *request;
   if (!shared.backend.claim(*admitted_, bound_.items)) {
     give_back();
-    return Denial{.kind = Denial::Kind::overloaded,
-                  .message = "no memory for another request of '" + wanted.model + "'",
-                  .retry_after_ns = 1'000'000'000};
+    return no_memory(wanted.model);
   }
   return std::nullopt;
 }
@@ -181,20 +173,20 @@ void GrpcInference::begin(grpc::ByteBuffer&& request) {
   const MessagePieces message(request_);
   auto ask = ask_by_grpc(call_.shared().backend, message.pieces);
   if (!ask) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(ask.error()));
-  infer(*ask, message.pieces);
+  ask_ = *std::move(ask);
+  infer(message.pieces);
 }
 
-void GrpcInference::infer(GrpcAsk& ask, Pieces message) {
+void GrpcInference::infer(Pieces message) {
   GrpcShared& shared = call_.shared();
   Backend& backend = shared.backend;
-  const InferRequest& wanted = ask.wanted;
+  const InferRequest& wanted = ask_.wanted;
   id_ = wanted.id;
-  of_set_ = ask.asked.of_set;
   service_ = wanted.model.substr(0, kMaxNameBytes);
   if (!permitted(wanted.model)) return;
-  if (ask.other_version)
+  if (ask_.other_version)
     return fail(grpc::StatusCode::NOT_FOUND, "model '" + wanted.model + "' has no such version");
-  if (ask.asked.service.empty()) return deny_or_go(not_here(shared.pool(), wanted.model), false);
+  if (ask_.asked.service.empty()) return deny_or_go(not_here(shared.pool(), wanted.model), false);
   if (call_.by()) shared.peers->pool.count_in(service_);
   if (backend.model(wanted.model) == nullptr) {
     backend.turned_away(wanted.model);
@@ -202,7 +194,7 @@ void GrpcInference::infer(GrpcAsk& ask, Pieces message) {
     why.retry_after_ns = 0;
     return deny_or_go(why, false);
   }
-  auto bound = bind_grpc_ask(backend, ask, call_.caller().shares());
+  auto bound = bind_grpc_ask(backend, ask_, call_.caller().shares());
   if (!bound) return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(bound.error()));
   service_ = wanted.model.substr(0, kMaxNameBytes);
   const ModelSpec& spec = *backend.model(wanted.model);
@@ -210,13 +202,12 @@ void GrpcInference::infer(GrpcAsk& ask, Pieces message) {
   if (kept == nullptr || *kept != spec) kept = std::make_shared<const ModelSpec>(spec);
   model_ = kept;
   bound_ = *std::move(bound);
-  regions_ = std::move(ask.regions);
   if (const auto denial = admit(wanted)) return deny_or_go(*denial, true);
   const InputRow row = [&](int item, int tensor) {
     return backend.input(*admitted_, item, tensor);
   };
   const GrpcTensors from{message, call_.caller().shares()};
-  if (const auto placed = place_grpc_ask(ask, *model_, bound_, from, row); !placed)
+  if (const auto placed = place_grpc_ask(ask_, *model_, bound_, from, row); !placed)
     return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(placed.error()));
   request_.Clear();
   submitted_ns_ = Loop::now_ns();
@@ -241,30 +232,17 @@ Completion GrpcInference::completion() {
 }
 
 void GrpcInference::answer() {
-  auto outputs = take_outputs(*model_, bound_, [&](int item, int tensor) {
-    return call_.shared().backend.output(*admitted_, item, tensor);
-  });
-  if (!outputs) return fail(grpc::StatusCode::INTERNAL, to_string(outputs.error()));
-  if (const auto shared = write_shared(regions_, bound_, *outputs); !shared)
-    return fail(grpc::StatusCode::INVALID_ARGUMENT, to_string(shared.error()));
-  ModelSpec named;  // as it was asked for
-  if (!of_set_.empty()) (named = *model_).name = of_set_;
-  const std::string head =
-      encode_infer_head(of_set_.empty() ? *model_ : named, id_, bound_, *outputs);
-  forget_shared(bound_, *outputs);
-  std::vector<std::string> heads;
-  std::size_t total = head.size();
-  for (const AnsweredOutput& output : *outputs) {
-    heads.push_back(encode_raw_head(output.bytes));
-    total += heads.back().size() + output.bytes;
-  }
-  grpc::Slice slice(total);
+  auto outputs = answered_of(call_.shared().backend, *admitted_, *model_, bound_, ask_.regions);
+  if (!outputs)
+    return fail(static_cast<grpc::StatusCode>(grpc_status_of(outputs.error().http_status)),
+                outputs.error().message);
+  const InferParts parts = infer_parts(*model_, ask_, bound_, *outputs);
+  grpc::Slice slice(parts.bytes);
   auto* to = const_cast<std::uint8_t*>(slice.begin());
-  const auto put = [&](const char* from, std::size_t bytes) { to = std::copy_n(from, bytes, to); };
-  put(head.data(), head.size());
-  for (std::size_t i = 0; i < heads.size(); ++i) {
-    put(heads[i].data(), heads[i].size());
-    for (const std::span<const char> part : (*outputs)[i].parts) put(part.data(), part.size());
+  const auto put = [&](std::string_view part) { to = std::copy_n(part.data(), part.size(), to); };
+  for (std::size_t i = 0; i < parts.heads.size(); ++i) {
+    put(parts.heads[i]);
+    for (const std::span<const char> part : (*outputs)[i].parts) put({part.data(), part.size()});
   }
   end({.message = grpc::ByteBuffer(&slice, 1)});
 }

@@ -39,7 +39,7 @@ class GrpcInference : public std::enable_shared_from_this<GrpcInference> {
   const std::string& id() const { return id_; }  // that its client gave it
 
  private:
-  void infer(GrpcAsk& ask, Pieces message);
+  void infer(Pieces message);
   bool permitted(std::string_view service);
   std::optional<Denial> admit(const InferRequest& wanted);
   // Refused here, nothing of it run: goes to another node, where one may have it. `asked`: its
@@ -60,9 +60,8 @@ class GrpcInference : public std::enable_shared_from_this<GrpcInference> {
   std::optional<RequestId> admitted_ = {};
   std::shared_ptr<const ModelSpec> model_ = {};
   BoundRequest bound_ = {};
-  OutputRegions regions_ = {};
+  GrpcAsk ask_ = {};
   std::string id_ = {}, service_ = {};
-  std::string of_set_ = {};  // which model of its set
   KeyHandle key_ = {};
   std::shared_ptr<GrpcPeerCall> peer_call_ = {};
   // For the access log.

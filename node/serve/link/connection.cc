@@ -37,12 +37,10 @@ Result<Connection> Connection::connect(const std::string& path) {
   const auto address = TRY(UnixAddress::of(path));
   Descriptor fd(::socket(AF_UNIX, kSocketType, 0));
   if (fd.get() < 0) return system_error(path, "cannot make a socket", errno);
-  if (::connect(fd.get(), address.get(), UnixAddress::size()) == 0) {
+  if (::connect(fd.get(), address.get(), UnixAddress::size()) == 0)
     return Connection(std::move(fd));
-  }
-  if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN) {
+  if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN)
     return failed({ErrorCode::not_found, "no gateway listens here", path});
-  }
   return system_error(path, "cannot connect", errno);
 }
 
@@ -77,9 +75,8 @@ Result<Received> Connection::receive(std::span<char> buffer) {
     if (size < 0) return system_error("link", "cannot receive", errno);
     std::vector<Descriptor> beside = passed_beside(message);
     if (size == 0) return Received{.kind = Received::Kind::ended};  // nobody sends empty frames
-    if ((message.msg_flags & MSG_TRUNC) != 0) {
+    if ((message.msg_flags & MSG_TRUNC) != 0)
       return bad_input("link", fmt::format("a frame of more than {} bytes", buffer.size()));
-    }
     return Received{.kind = Received::Kind::frame,
                     .bytes = buffer.first(static_cast<std::size_t>(size)),
                     .descriptor = beside.empty() ? Descriptor(-1) : std::move(beside.front())};

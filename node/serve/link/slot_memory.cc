@@ -81,9 +81,8 @@ Result<SlotMemory> SlotMemory::map(Descriptor fd, std::size_t slot_bytes, std::u
 Result<Descriptor> SlotMemory::sealed(std::size_t size) {
   Descriptor fd(::memfd_create("partita-slots", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd.get() < 0) return memory_error("cannot make a memfd");
-  if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
+  if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0)
     return memory_error(fmt::format("cannot get {} MiB", size >> 20));
-  }
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return memory_error("cannot seal them");
   return fd;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/append.h"
+#include "base/form_rules.h"
 #include "base/table.h"
 
 namespace partita::serve {
@@ -165,10 +166,8 @@ Result<LoadReport> parse_load_report(const std::string& file, std::string_view t
 }
 
 DocumentKind load_report_kind() {
-  return {"LoadReport", "what became of the requests that were sent to a server", [] {
-            return schema_form<LoadReport>(load_report_kind().name, load_report_kind().about,
-                                           describe);
-          }};
+  return document_kind<LoadReport, describe, load_report_kind>(
+      "LoadReport", "what became of the requests that were sent to a server");
 }
 
 std::string load_report_text(const LoadReport& report) {

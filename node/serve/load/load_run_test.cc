@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "serve/load/testing/stub_server.h"
 
 namespace partita::serve {

@@ -1,7 +1,6 @@
 #include "serve/load/load_tally.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace partita::serve {
 

@@ -119,7 +119,7 @@ Result<void> Bench::State::pump(const Take& take) {
     if (received.kind == Received::Kind::nothing_yet) continue;
     const Frame frame = TRY(decode(received.bytes));
     TRY(hear(client, frame, std::move(received.descriptor)));
-    if (auto taken = take(client, frame); !taken) return taken;
+    TRY(take(client, frame));
   }
   return accept();
 }
@@ -144,7 +144,7 @@ Result<void> Bench::wait_for(int workers, std::int64_t limit_ns,
     if (!alive()) return failed({ErrorCode::not_found, "a worker ended before it was ready", ""});
     if (now_ns() > end) return failed({ErrorCode::timeout, "the workers are not ready", ""});
     const auto nothing = [](Client&, const Frame&) -> Result<void> { return {}; };
-    if (auto pumped = state_->pump(nothing); !pumped) return pumped;
+    TRY(state_->pump(nothing));
   }
   return {};
 }
@@ -174,7 +174,7 @@ Result<BenchPoint> Bench::measure(int batch, const BenchLimits& limits,
     return stopping ? Result<void>{} : start(client);
   };
   for (Client& client : state_->clients) {
-    if (auto started = start(client); !started) return failed(started.error());
+    TRY(start(client));
   }
   const auto least = static_cast<long>(kBatchesPerWindow * state_->clients.size());
   std::vector<double> windows;
@@ -201,7 +201,7 @@ Result<BenchPoint> Bench::measure(int batch, const BenchLimits& limits,
   const double mean_latency = latency_ns / static_cast<double>(std::max(1L, all_batches));
   while (running > 0) {
     if (!alive()) return failed({ErrorCode::not_found, "a worker has ended", ""});
-    if (auto pumped = state_->pump(take); !pumped) return failed(pumped.error());
+    TRY(state_->pump(take));
   }
   const Interval interval = confidence(windows);
   return BenchPoint{.throughput_rps = interval.mean * batch,

@@ -52,11 +52,10 @@ Result<std::vector<int>> parse_sizes(const std::string& flag, const std::string&
     const auto first = take_number<int>(rest);
     if (!first) return refused(word);
     int last = *first;
-    if (rest.starts_with("..")) {
+    if (rest.starts_with(".."))
       last = parse_number<int>(rest.substr(2)).value_or(0);
-    } else if (!rest.empty() && rest != "g") {
+    else if (!rest.empty() && rest != "g")
       return refused(word);
-    }
     const std::size_t before = sizes.size();
     for (const int size : offered)
       if (size >= *first && size <= last) sizes.insert(size);

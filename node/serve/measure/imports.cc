@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/fields.h"
 #include "base/parse_number.h"
@@ -51,9 +50,8 @@ Result<profile::ProfileTable> from_perf_analyzer(const Csv& csv, const ToldOfImp
   if (!told.batch) return bad_input("--batch", "perf_analyzer does not write it (its -b); say it");
   const auto name = TRY(name_in(at, told, ""));
   const int rate = csv.column("Inferences/Second");
-  if (rate < 0 || (csv.column("Concurrency") < 0 && csv.column("Request Rate") < 0)) {
+  if (rate < 0 || (csv.column("Concurrency") < 0 && csv.column("Request Rate") < 0))
     return bad_input(at, "no columns Concurrency and Inferences/Second: not perf_analyzer's");
-  }
   profile::WorkloadProfile profile{.model = name, .points = {}};
   int line = 0;
   for (const CsvRow& row : csv.rows) {

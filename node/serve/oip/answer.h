@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "serve/oip/bind.h"
 #include "serve/wire/tensor.h"

@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "serve/wire/items.h"
 #include "serve/wire/texts.h"
 
 namespace partita::serve {

@@ -1,9 +1,10 @@
 #include "serve/oip/grpc_messages.h"
 
+#include <algorithm>
 #include <cstring>
-#include <limits>
-#include <type_traits>
+#include <functional>
 #include <utility>
+#include <variant>
 
 #include "base/proto_scan.h"
 #include "serve/wire/items.h"
@@ -65,15 +66,14 @@ GrpcParameter read_parameter(ProtoScan& scan, WireType type) {
 // Whether it was about shared memory.
 bool take_shared(const GrpcParameter& parameter, SharedPlace& place) {
   const auto size = static_cast<std::uint64_t>(parameter.number);
-  if (parameter.key == "shared_memory_region") {
+  if (parameter.key == "shared_memory_region")
     place.region = parameter.text;
-  } else if (parameter.key == "shared_memory_offset") {
+  else if (parameter.key == "shared_memory_offset")
     place.offset = size;
-  } else if (parameter.key == "shared_memory_byte_size") {
+  else if (parameter.key == "shared_memory_byte_size")
     place.bytes = size;
-  } else {
+  else
     return false;
-  }
   return true;
 }
 
@@ -182,73 +182,44 @@ void assign_raw(ProtoScan& scan, const std::vector<RawPlace>& raw, InferRequest&
   if (next < raw.size()) scan.fail("more raw_input_contents than inputs");
 }
 
-// Which field of InferTensorContents has the values of a type; 0: none has.
-std::uint32_t contents_field(DataType type) {
-  switch (type) {
-    case DataType::boolean:
-      return 1;
-    case DataType::int8:
-    case DataType::int16:
-    case DataType::int32:
-      return 2;
-    case DataType::int64:
-      return 3;
-    case DataType::uint8:
-    case DataType::uint16:
-    case DataType::uint32:
-      return 4;
-    case DataType::uint64:
-      return 5;
-    case DataType::fp32:
-      return 6;
-    case DataType::fp64:
-      return 7;
-    case DataType::bytes:
-      return 8;
-    case DataType::fp16:
-    case DataType::bf16:
-      break;
-  }
-  return 0;
-}
+// Which field of InferTensorContents has the values of a type (0: none has), and, where its numbers
+// are wider than the type, what they may be. int32 comes as 64 bits that are cut, as protobuf has
+// it. In the order of DataType.
+struct Contents {
+  std::uint32_t field = 0;
+  std::int64_t low = INT64_MIN, high = INT64_MAX;
+};
+constexpr Contents kContentsOf[] = {{1, 0, 1},
+                                    {4, 0, 255},
+                                    {4, 0, 65'535},
+                                    {4, 0, UINT32_MAX},
+                                    {5},
+                                    {2, -128, 127},
+                                    {2, -32'768, 32'767},
+                                    {2},
+                                    {3},
+                                    {},
+                                    {6},
+                                    {7},
+                                    {},
+                                    {8}};
+static_assert(std::size(kContentsOf) == kDataTypes);
+const Contents& contents_of(DataType type) { return kContentsOf[static_cast<int>(type)]; }
 
 // Reads one number of the message and gives its bytes in the type; narrower ones are checked.
 std::uint64_t read_number(ProtoScan& scan, DataType type) {
   if (type == DataType::fp32) return scan.fixed32();
   if (type == DataType::fp64) return scan.fixed64();
   const std::uint64_t value = scan.varint();
-  const auto inside = [&](std::int64_t low, std::int64_t high) {
-    const auto number = static_cast<std::int64_t>(value);
-    if (number < low || number > high) scan.fail("a number out of range");
-  };
-  switch (type) {
-    case DataType::boolean:
-      inside(0, 1);
-      break;
-    case DataType::int8:
-      inside(-128, 127);
-      break;
-    case DataType::int16:
-      inside(-32'768, 32'767);
-      break;
-    case DataType::uint8:
-      inside(0, 255);
-      break;
-    case DataType::uint16:
-      inside(0, 65'535);
-      break;
-    case DataType::uint32:
-      inside(0, std::numeric_limits<std::uint32_t>::max());
-      break;
-    default:
-      break;  // int32 comes as 64 bits that are cut, as protobuf has it
-  }
+  const auto number = static_cast<std::int64_t>(value);
+  const Contents& is = contents_of(type);
+  if (number < is.low || number > is.high) scan.fail("a number out of range");
   return value;
 }
 
 Result<void> read_typed(ProtoScan& scan, const InferInput& input, const TensorSpec& tensor,
                         std::span<const std::span<char>> rows) {
-  const std::uint32_t wanted = contents_field(tensor.type);
+  const std::uint32_t wanted = contents_of(tensor.type).field;
   const std::size_t size = size_of(tensor.type);
   const std::size_t in_row = rows.empty() ? 0 : rows[0].size() / size, all = in_row * rows.size();
   std::size_t count = 0;
@@ -285,7 +256,7 @@ Result<void> read_texts(ProtoScan& scan, const InferInput& input, const TensorSp
   }
   TextRows into(tensor, rows);
   scan.message(input.bytes, [&](std::uint32_t number, WireType type) {
-    if (number != contents_field(tensor.type) || type != WireType::bytes)
+    if (number != contents_of(tensor.type).field || type != WireType::bytes)
       return scan.fail("values in a field of another type");
     const std::uint64_t size = scan.length();
     if (size > tensor.text_bytes) return scan.fail("a value longer than the model takes");
@@ -296,6 +267,34 @@ Result<void> read_texts(ProtoScan& scan, const InferInput& input, const TensorSp
   });
   if (scan.ok() && !into.full()) scan.fail("fewer values than the shape has");
   if (!scan.ok()) return bad_input(context, scan.error());
+  return {};
+}
+
+// Where a field goes: a text, a number, a message whose own fields are read one by one.
+using ReadField = std::function<void(ProtoScan&, std::uint32_t number, WireType)>;
+struct FieldPlace {
+  std::uint32_t number;
+  std::variant<std::string*, std::uint64_t*, ReadField> into;
+};
+// The fields of a message that have a place; others, and those of another type, are skipped.
+Result<void> read_fields(Pieces message, const std::vector<FieldPlace>& places) {
+  ProtoScan scan(message);
+  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
+    const auto place = std::ranges::find(places, number, &FieldPlace::number);
+    if (place == places.end()) return scan.skip(type);
+    if (auto* const text = std::get_if<std::string*>(&place->into))
+      **text = scan.text(type, kMaxNameBytes);
+    else if (auto* const value = std::get_if<std::uint64_t*>(&place->into);
+             value && type == WireType::varint)
+      **value = scan.varint();
+    else if (auto* const read = std::get_if<ReadField>(&place->into);
+             read && type == WireType::bytes)
+      scan.message(scan.length(),
+                   [&](std::uint32_t of, WireType kind) { (*read)(scan, of, kind); });
+    else
+      scan.skip(type);
+  });
+  if (!scan.ok()) return bad_input("message", scan.error());
   return {};
 }
 
@@ -323,17 +322,8 @@ std::string encode_parameter(std::string_view key, std::uint32_t choice, std::st
 }  // namespace
 
 Result<ModelName> parse_model_name(Pieces message) {
-  ProtoScan scan(message);
   ModelName model;
-  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
-    if (number == 1)
-      model.name = scan.text(type, kMaxNameBytes);
-    else if (number == 2)
-      model.version = scan.text(type, kMaxNameBytes);
-    else
-      scan.skip(type);
-  });
-  if (!scan.ok()) return bad_input("message", scan.error());
+  TRY(read_fields(message, {{1, &model.name}, {2, &model.version}}));
   return model;
 }
 
@@ -342,56 +332,27 @@ bool brings_model(std::string_view parameter) {
 }
 
 Result<RepositoryAsk> parse_repository_index(Pieces message) {
-  ProtoScan scan(message);
   RepositoryAsk ask;
-  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
-    if (number == 1)
-      ask.repository = scan.text(type, kMaxNameBytes);
-    else if (number == 2 && type == WireType::varint)
-      ask.ready = scan.varint() != 0;
-    else
-      scan.skip(type);
-  });
-  if (!scan.ok()) return bad_input("message", scan.error());
+  std::uint64_t ready = 0;
+  TRY(read_fields(message, {{1, &ask.repository}, {2, &ready}}));
+  ask.ready = ready != 0;
   return ask;
 }
 
 Result<RepositoryAsk> parse_repository_model(Pieces message) {
-  ProtoScan scan(message);
   RepositoryAsk ask;
-  const auto key = [&](std::uint32_t number, WireType type) {
+  const auto parameter = [&](ProtoScan& scan, std::uint32_t number, WireType type) {
     if (number != 1) return scan.skip(type);  // values may be files
     std::string said = scan.text(type, kMaxNameBytes);
     if (brings_model(said)) ask.brought = std::move(said);
   };
-  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
-    if (number == 1)
-      ask.repository = scan.text(type, kMaxNameBytes);
-    else if (number == 2)
-      ask.model = scan.text(type, kMaxNameBytes);
-    else if (number == 3 && type == WireType::bytes)
-      scan.message(scan.length(), key);
-    else
-      scan.skip(type);
-  });
-  if (!scan.ok()) return bad_input("message", scan.error());
+  TRY(read_fields(message, {{1, &ask.repository}, {2, &ask.model}, {3, parameter}}));
   return ask;
 }
 
 Result<RegionAsk> parse_shared_region(Pieces message) {
-  ProtoScan scan(message);
   RegionAsk ask;
-  scan.message(scan.size(), [&](std::uint32_t number, WireType type) {
-    if (number == 1)
-      ask.name = scan.text(type, kMaxNameBytes);
-    else if (number == 2)
-      ask.key = scan.text(type, kMaxNameBytes);
-    else if ((number == 3 || number == 4) && type == WireType::varint)
-      (number == 3 ? ask.offset : ask.bytes) = scan.varint();
-    else
-      scan.skip(type);
-  });
-  if (!scan.ok()) return bad_input("message", scan.error());
+  TRY(read_fields(message, {{1, &ask.name}, {2, &ask.key}, {3, &ask.offset}, {4, &ask.bytes}}));
   return ask;
 }
 

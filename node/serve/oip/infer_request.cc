@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "base/hash.h"
 #include "serve/oip/json_scan.h"
@@ -131,13 +130,12 @@ InferOutput read_output(JsonScan& scan) {
   InferOutput output;
   RequestParameters parameters;
   scan.object([&](const std::string& key) {
-    if (key == "name") {
+    if (key == "name")
       output.name = bounded_name(scan);
-    } else if (key == "parameters") {
+    else if (key == "parameters")
       read_parameters(scan, parameters);
-    } else {
+    else
       scan.skip();
-    }
   });
   if (output.name.empty()) scan.fail("an output has a name");
   if (parameters.classification.value_or(0) != 0) scan.fail("classification is not supported");

@@ -16,6 +16,36 @@ namespace partita::serve {
 
 namespace {
 
+// What visit(T()) says for the type of a number, or of a truth value.
+template <class Visit>
+auto visit_number(DataType type, const Visit& visit) {
+  switch (type) {
+    case DataType::boolean:
+      return visit(bool());
+    case DataType::uint8:
+      return visit(std::uint8_t());
+    case DataType::uint16:
+      return visit(std::uint16_t());
+    case DataType::uint32:
+      return visit(std::uint32_t());
+    case DataType::uint64:
+      return visit(std::uint64_t());
+    case DataType::int8:
+      return visit(std::int8_t());
+    case DataType::int16:
+      return visit(std::int16_t());
+    case DataType::int32:
+      return visit(std::int32_t());
+    case DataType::int64:
+      return visit(std::int64_t());
+    case DataType::fp32:
+      return visit(float());
+    default:
+      CHECK(type == DataType::fp64 && "bind_request() refuses FP16 and BF16 in JSON");
+      return visit(double());
+  }
+}
+
 constexpr int kMaxNesting = kMaxDimensions + 1;
 
 struct Cursor {
@@ -149,26 +179,17 @@ template <class T>
 void append(std::string& out, std::span<const char> row, bool first) {
   std::array<char, 40> digits;
   for (std::size_t i = 0; i + sizeof(T) <= row.size(); i += sizeof(T)) {
-    T value;
-    std::memcpy(&value, row.data() + i, sizeof(T));
     if (!first) out.push_back(',');
     first = false;
-    if constexpr (std::is_floating_point_v<T>) {
-      if (!std::isfinite(value)) {
-        out += "null";
-        continue;
-      }
+    if constexpr (std::is_same_v<T, bool>) {
+      out += row[i] != 0 ? "true" : "false";
+    } else {
+      T value;
+      std::memcpy(&value, row.data() + i, sizeof(T));
+      const bool said = std::isfinite(static_cast<double>(value));
+      const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+      said ? out.append(digits.data(), end) : out.append("null");
     }
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-    out.append(digits.data(), end);
-  }
-}
-
-void append_booleans(std::string& out, std::span<const char> row, bool first) {
-  for (const char value : row) {
-    if (!first) out.push_back(',');
-    first = false;
-    out += value != 0 ? "true" : "false";
   }
 }
 
@@ -184,70 +205,13 @@ void append_texts(std::string& out, std::span<const char> row, bool first) {
 
 Result<void> decode_json_tensor(std::string_view text, const TensorSpec& tensor,
                                 std::span<const std::span<char>> rows) {
-  switch (tensor.type) {
-    case DataType::boolean:
-      return decode<bool>(text, tensor, rows);
-    case DataType::uint8:
-      return decode<std::uint8_t>(text, tensor, rows);
-    case DataType::uint16:
-      return decode<std::uint16_t>(text, tensor, rows);
-    case DataType::uint32:
-      return decode<std::uint32_t>(text, tensor, rows);
-    case DataType::uint64:
-      return decode<std::uint64_t>(text, tensor, rows);
-    case DataType::int8:
-      return decode<std::int8_t>(text, tensor, rows);
-    case DataType::int16:
-      return decode<std::int16_t>(text, tensor, rows);
-    case DataType::int32:
-      return decode<std::int32_t>(text, tensor, rows);
-    case DataType::int64:
-      return decode<std::int64_t>(text, tensor, rows);
-    case DataType::fp32:
-      return decode<float>(text, tensor, rows);
-    case DataType::fp64:
-      return decode<double>(text, tensor, rows);
-    case DataType::bytes:
-      return decode_texts(text, tensor, rows);
-    case DataType::fp16:
-    case DataType::bf16:
-      break;
-  }
-  CHECK(false && "bind_request() refuses FP16 and BF16 in JSON");
-  return {};
+  if (tensor.type == DataType::bytes) return decode_texts(text, tensor, rows);
+  return visit_number(tensor.type, [&]<class T>(T) { return decode<T>(text, tensor, rows); });
 }
 
 void append_json_row(std::string& out, DataType type, std::span<const char> row, bool first) {
-  switch (type) {
-    case DataType::boolean:
-      return append_booleans(out, row, first);
-    case DataType::uint8:
-      return append<std::uint8_t>(out, row, first);
-    case DataType::uint16:
-      return append<std::uint16_t>(out, row, first);
-    case DataType::uint32:
-      return append<std::uint32_t>(out, row, first);
-    case DataType::uint64:
-      return append<std::uint64_t>(out, row, first);
-    case DataType::int8:
-      return append<std::int8_t>(out, row, first);
-    case DataType::int16:
-      return append<std::int16_t>(out, row, first);
-    case DataType::int32:
-      return append<std::int32_t>(out, row, first);
-    case DataType::int64:
-      return append<std::int64_t>(out, row, first);
-    case DataType::fp32:
-      return append<float>(out, row, first);
-    case DataType::fp64:
-      return append<double>(out, row, first);
-    case DataType::bytes:
-      return append_texts(out, row, first);
-    case DataType::fp16:
-    case DataType::bf16:
-      break;
-  }
-  CHECK(false && "bind_request() refuses FP16 and BF16 in JSON");
+  if (type == DataType::bytes) return append_texts(out, row, first);
+  visit_number(type, [&]<class T>(T) { append<T>(out, row, first); });
 }
 
 }  // namespace partita::serve

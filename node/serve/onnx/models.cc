@@ -171,9 +171,8 @@ OnnxGraph onnx_transformer(const TransformerSize& size, std::uint64_t seed) {
   Weights weights(seed);
   graph.input("x", Element::float32, {size.tokens, size.width});
   std::string x = "x";
-  for (int layer = 0; layer < size.layers; ++layer) {
+  for (int layer = 0; layer < size.layers; ++layer)
     x = Block(graph, weights, size, layer).add(x, layer + 1 == size.layers ? "y" : "");
-  }
   graph.output("y", Element::float32, {size.tokens, size.width});
   return graph;
 }

@@ -1,7 +1,6 @@
 #include "serve/openai/token_metrics.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "base/append.h"
@@ -20,6 +19,15 @@ class Page {
   void each(const char* name, const char* type, const char* help, Value value) {
     family(name, type, help);
     for (const TokenSnapshot& one : services_) line(name, one, "", value(one));
+  }
+  // Of each engine, where there is something to say.
+  template <class Value>
+  void each_engine(const char* name, const char* help, Value value) {
+    family(name, "gauge", help);
+    for (const TokenSnapshot& one : services_)
+      for (const EngineSnapshot& engine : one.engines)
+        if (const auto said = value(engine))
+          line(name, one, fmt::format(",engine=\"{}\"", engine.name), *said);
   }
   template <class Number>
   void line(const std::string& name, const TokenSnapshot& one, const std::string& labels,
@@ -87,28 +95,15 @@ void add_requests(Page& page) {
 }
 
 void add_engines(Page& page) {
-  page.family("vllm:kv_cache_usage_perc", "gauge",
-              "Share of an engine's KV cache in use, as it says.");
-  for (const TokenSnapshot& one : page.services())
-    for (const EngineSnapshot& engine : one.engines)
-      if (engine.kv_cache_usage)
-        page.line("vllm:kv_cache_usage_perc", one, fmt::format(",engine=\"{}\"", engine.name),
-                  *engine.kv_cache_usage);
-  page.family("partita_llm_engine_ready", "gauge", "Whether an engine gets requests.");
-  for (const TokenSnapshot& one : page.services())
-    for (const EngineSnapshot& engine : one.engines)
-      page.line("partita_llm_engine_ready", one, fmt::format(",engine=\"{}\"", engine.name),
-                engine.state == "ready" ? 1 : 0);
-  page.family("partita_llm_engine_requests", "gauge", "Requests that an engine has.");
-  for (const TokenSnapshot& one : page.services())
-    for (const EngineSnapshot& engine : one.engines)
-      page.line("partita_llm_engine_requests", one, fmt::format(",engine=\"{}\"", engine.name),
-                engine.open);
-  page.family("partita_llm_engine_tokens", "gauge", "Tokens of those that it decodes.");
-  for (const TokenSnapshot& one : page.services())
-    for (const EngineSnapshot& engine : one.engines)
-      page.line("partita_llm_engine_tokens", one, fmt::format(",engine=\"{}\"", engine.name),
-                engine.tokens_held);
+  page.each_engine("vllm:kv_cache_usage_perc", "Share of an engine's KV cache in use, as it says.",
+                   [](const EngineSnapshot& engine) { return engine.kv_cache_usage; });
+  page.each_engine(
+      "partita_llm_engine_ready", "Whether an engine gets requests.",
+      [](const EngineSnapshot& engine) { return std::optional(engine.state == "ready" ? 1 : 0); });
+  page.each_engine("partita_llm_engine_requests", "Requests that an engine has.",
+                   [](const EngineSnapshot& engine) { return std::optional(engine.open); });
+  page.each_engine("partita_llm_engine_tokens", "Tokens of those that it decodes.",
+                   [](const EngineSnapshot& engine) { return std::optional(engine.tokens_held); });
 }
 
 }  // namespace

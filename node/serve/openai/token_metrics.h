@@ -2,7 +2,6 @@
 // text under vLLM's names where vLLM has them, so that boards made for it work. Pure.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/append.h"
-#include "base/check.h"
 #include "base/door/address.h"
 #include "base/door/listener.h"
 #include "serve/oip/json_scan.h"

@@ -1,7 +1,6 @@
 #include "serve/standin/token_stepper.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace partita::serve {
 

@@ -8,7 +8,6 @@
 #include <limits>
 #include <set>
 
-#include "base/check.h"
 #include "base/unicode.h"
 #include "serve/wire/frames.h"
 #include "serve/wire/slot_trace.h"
@@ -64,20 +63,17 @@ std::string open_fault(const TensorSpec& tensor) {
 }
 
 std::string tensors_fault(const std::vector<TensorSpec>& tensors, std::string_view side) {
-  if (tensors.empty() || tensors.size() > kMaxTensors) {
+  if (tensors.empty() || tensors.size() > kMaxTensors)
     return fmt::format("{} {}s; a model has 1 to {}", tensors.size(), side, kMaxTensors);
-  }
   std::set<std::string_view> names;
   std::size_t total = 0;
   for (const TensorSpec& tensor : tensors) {
     const std::string fault = name_fault(tensor.name);
     if (!fault.empty()) return fmt::format("the name of an {} {}", side, fault);
-    if (!names.insert(tensor.name).second) {
+    if (!names.insert(tensor.name).second)
       return fmt::format("two {}s are called '{}'", side, tensor.name);
-    }
-    if (static_cast<int>(tensor.type) >= kDataTypes) {
+    if (static_cast<int>(tensor.type) >= kDataTypes)
       return fmt::format("{} '{}' has no known data type", side, tensor.name);
-    }
     if (tensor.shape.size() > kMaxDimensions) {
       return fmt::format("{} '{}' has {} dimensions; at most {} fit", side, tensor.name,
                          tensor.shape.size(), kMaxDimensions);
@@ -89,9 +85,8 @@ std::string tensors_fault(const std::vector<TensorSpec>& tensors, std::string_vi
                          tensor.name);
     }
     const std::size_t bytes = bytes_of(tensor);
-    if (bytes > kMaxItemBytes || (total += up(bytes, kTensorAlign)) > kMaxItemBytes) {
+    if (bytes > kMaxItemBytes || (total += up(bytes, kTensorAlign)) > kMaxItemBytes)
       return fmt::format("the {}s of one item take more than {} MiB", side, kMaxItemBytes >> 20);
-    }
   }
   return "";
 }
@@ -103,9 +98,8 @@ std::string model_fault(const ModelSpec& model) {
   if (!fault.empty()) return "the platform " + fault;
   fault = name_fault(model.version);
   if (!fault.empty()) return "the version " + fault;
-  if (model.max_batch < 1 || model.max_batch > kMaxLinkBatch) {
+  if (model.max_batch < 1 || model.max_batch > kMaxLinkBatch)
     return fmt::format("largest batch {}; it is 1 to {}", model.max_batch, kMaxLinkBatch);
-  }
   if (model.kind == ModelKind::openai) {
     const bool none = model.inputs.empty() && model.outputs.empty();
     return none ? model.set ? "an openai model is in no set" : ""
@@ -156,9 +150,8 @@ std::int64_t elements_of(const TensorSpec& tensor) {
   if (is_open(tensor)) return static_cast<std::int64_t>(tensor.open_bytes / size_of(tensor.type));
   std::int64_t product = 1;
   for (const std::int64_t size : tensor.shape) {
-    if (__builtin_mul_overflow(product, size, &product)) {
+    if (__builtin_mul_overflow(product, size, &product))
       return std::numeric_limits<std::int64_t>::max();
-    }
   }
   return product;
 }

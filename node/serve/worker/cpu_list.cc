@@ -29,9 +29,8 @@ Result<std::vector<int>> parse_cpus(const std::string& flag, const std::string& 
   for (const std::string& part : split(text, ',')) {
     const std::vector<std::string> ends = split(part, '-');
     const auto first = parse_number<int>(ends.front()), last = parse_number<int>(ends.back());
-    if (ends.size() > 2 || !first || !last || *first < 0 || *last < *first || *last > kMaxCpu) {
+    if (ends.size() > 2 || !first || !last || *first < 0 || *last < *first || *last > kMaxCpu)
       return bad_input(flag, fmt::format("'{}': say CPUs as in 0,2-3", text));
-    }
     for (int cpu = *first; cpu <= *last; ++cpu) cpus.insert(cpu);
   }
   return std::vector<int>(cpus.begin(), cpus.end());
@@ -48,9 +47,8 @@ Result<std::vector<int>> cpus_of_units(const std::string& flag, const std::strin
   const int units =
       parse_number<int>(parts[0].substr(0, sized ? parts[0].size() - 1 : 0)).value_or(0);
   const int start = parse_number<int>(parts.back()).value_or(-1);
-  if (!sized || units < 1 || start < 0) {
+  if (!sized || units < 1 || start < 0)
     return bad_input(flag, fmt::format("'{}': say an instance as in 2u@1", text));
-  }
   const auto have = static_cast<int>(usable.size());
   if (units > have || start > have - units) {
     return bad_input(flag,

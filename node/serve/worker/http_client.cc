@@ -74,9 +74,8 @@ Result<HttpConnection> HttpConnection::open(const Url& url, std::int64_t deadlin
   if (error != 0) return environment_error(url.host, ::gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, ::freeaddrinfo);
   Result<Descriptor> fd = environment_error(url.host, "no address");
-  for (const addrinfo* one = found; one != nullptr && !fd; one = one->ai_next) {
+  for (const addrinfo* one = found; one != nullptr && !fd; one = one->ai_next)
     fd = connect_to(*one, deadline);
-  }
   if (!fd) {
     Error why = fd.error();
     why.context = authority_of(url);
@@ -125,7 +124,7 @@ Result<void> HttpConnection::receive(HttpResponse& reader, std::int64_t deadline
     if (size >= 0) return pass_on(reader, std::span(buffer).first(static_cast<std::size_t>(size)));
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return http_error("cannot receive", errno);
-    if (auto ready = await(fd(), POLLIN, deadline); !ready) return ready;
+    TRY(await(fd(), POLLIN, deadline));
   }
 }
 
@@ -134,23 +133,21 @@ Result<HttpResponse> HttpClient::ask(std::span<const std::string_view> pieces,
   const std::int64_t deadline = steady_ns() + timeout_ns_;
   const bool kept = connection_.has_value();
   Result<HttpResponse> answer = ask_once(pieces, max_body, deadline);
-  if (!answer && kept && answer.error().code != ErrorCode::timeout) {
+  if (!answer && kept && answer.error().code != ErrorCode::timeout)
     answer = ask_once(pieces, max_body, deadline);
-  }
   return answer;
 }
 
 Result<HttpResponse> HttpClient::ask_once(std::span<const std::string_view> pieces,
                                           std::uint64_t max_body, std::int64_t deadline) {
-  if (!connection_) {
+  if (!connection_)
     connection_ = TRY(HttpConnection::open(url_, deadline));
-  }
   HttpResponse reader(max_body);
   HttpConnection connection = *std::move(connection_);  // kept again only when all went well
   connection_.reset();
   TRY(connection.send(pieces, deadline));
   while (!reader.done()) {
-    if (auto got = connection.receive(reader, deadline); !got) return failed(got.error());
+    TRY(connection.receive(reader, deadline));
   }
   if (reader.keeps_alive() && !connection.spoilt()) connection_ = std::move(connection);
   return reader;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <string_view>
 
 #include "serve/link/connection.h"

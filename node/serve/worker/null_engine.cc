@@ -123,9 +123,8 @@ EnginePointer null_engine(ModelSpec spec, NullTimes times) {
 
 Result<TensorSpec> parse_tensor_spec(const std::string& flag, const std::string& text) {
   const std::vector<std::string> parts = split(text, ':');
-  if (parts.size() < 2 || parts.size() > 3) {
+  if (parts.size() < 2 || parts.size() > 3)
     return bad_input(flag, "'" + text + "': say NAME:TYPE:SIZES, as in x:FP32:3,224,224");
-  }
   const DataType type = TRY(parse_data_type(flag, parts[1]));
   TensorSpec tensor{.name = parts[0], .type = type};
   if (parts.size() == 2) return tensor;

@@ -133,20 +133,17 @@ Result<std::vector<std::string_view>> parse_oip_answer(const ModelSpec& model, s
   for (const Node& node : list->items) {
     const std::string name = TRY(string_member(document, node, "name"));
     const auto output = std::ranges::find(model.outputs, name, &TensorSpec::name);
-    if (output == model.outputs.end()) {
+    if (output == model.outputs.end())
       return bad_input(document.at(node), "an output that was not asked for");
-    }
     const std::size_t bytes = TRY(output_bytes(document, node, *output, items));
     std::string_view& place = found[static_cast<std::size_t>(output - model.outputs.begin())];
-    if (place.data() != nullptr || rest.size() < bytes) {
+    if (place.data() != nullptr || rest.size() < bytes)
       return bad_input(document.at(node), "an output twice, or without its bytes");
-    }
     place = rest.substr(0, bytes);
     rest.remove_prefix(bytes);
   }
-  if (!rest.empty() || std::ranges::any_of(found, [](auto part) { return part.empty(); })) {
+  if (!rest.empty() || std::ranges::any_of(found, [](auto part) { return part.empty(); }))
     return bad_input("answer", "outputs are missing, or bytes are left over");
-  }
   return found;
 }
 

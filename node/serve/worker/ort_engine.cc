@@ -169,15 +169,9 @@ Result<void> OrtEngine::add_provider(ort::SessionOptions& session_options) {
     std::error_code ignored;
     if (!std::filesystem::exists(folder / provider.file, ignored)) continue;
     ort::ProviderOptions* made = nullptr;
-    if (auto got =
-            objects_.check(library_.call<ort::CreateProviderOptions>(provider.create)(&made));
-        !got)
-      return got;
+    TRY(library_.ask<ort::CreateProviderOptions>(provider.create, &made));
     const auto owned = objects_.own(made, provider.release);
-    if (auto got = objects_.check(
-            library_.call<ort::AppendProvider>(provider.append)(&session_options, made));
-        !got)
-      return got;
+    TRY(library_.ask<ort::AppendProvider>(provider.append, &session_options, made));
     model_.platform = "onnxruntime_gpu";
   }
   return {};
@@ -185,14 +179,14 @@ Result<void> OrtEngine::add_provider(ort::SessionOptions& session_options) {
 
 Result<void> OrtEngine::set_up(ort::SessionOptions& session_options, const OrtOptions& options) {
   const auto set = [&](Slot slot, int value) {
-    return objects_.check(library_.call<ort::SetOption>(slot)(&session_options, value));
+    return library_.ask<ort::SetOption>(slot, &session_options, value);
   };
   TRY(set(Slot::set_graph_optimization, kAllOptimisations));
   TRY(set(Slot::set_intra_threads, options.threads));
   TRY(set(Slot::set_inter_threads, 1));
-  const auto spin = library_.call<ort::AddConfigEntry>(Slot::add_config_entry)(
-      &session_options, "session.intra_op.allow_spinning", options.spin ? "1" : "0");
-  TRY(objects_.check(spin));
+  TRY(library_.ask<ort::AddConfigEntry>(Slot::add_config_entry, &session_options,
+                                        "session.intra_op.allow_spinning",
+                                        options.spin ? "1" : "0"));
   std::error_code ignored;
   const bool gpu = options.gpu && std::filesystem::exists("/dev/nvidiactl", ignored);
   return gpu ? add_provider(session_options) : Result<void>{};
@@ -200,16 +194,10 @@ Result<void> OrtEngine::set_up(ort::SessionOptions& session_options, const OrtOp
 
 Result<void> OrtEngine::open(const OrtOptions& options) {
   ort::Env* env = nullptr;
-  if (auto made = objects_.check(
-          library_.call<ort::CreateEnv>(Slot::create_env)(kLogFatal, "partita", &env));
-      !made)
-    return made;
+  TRY(library_.ask<ort::CreateEnv>(Slot::create_env, kLogFatal, "partita", &env));
   env_ = objects_.own(env, Slot::release_env);
   ort::SessionOptions* made_options = nullptr;
-  if (auto made = objects_.check(
-          library_.call<ort::CreateSessionOptions>(Slot::create_session_options)(&made_options));
-      !made)
-    return made;
+  TRY(library_.ask<ort::CreateSessionOptions>(Slot::create_session_options, &made_options));
   const auto session_options = objects_.own(made_options, Slot::release_session_options);
   TRY(set_up(*session_options, options));
   ort::Session* session = nullptr;
@@ -218,10 +206,8 @@ Result<void> OrtEngine::open(const OrtOptions& options) {
                      options.model_file));
   session_ = objects_.own(session, Slot::release_session);
   ort::MemoryInfo* memory = nullptr;
-  if (auto made = objects_.check(library_.call<ort::CreateCpuMemoryInfo>(
-          Slot::create_cpu_memory_info)(kArenaAllocator, kDefaultMemory, &memory));
-      !made)
-    return made;
+  TRY(library_.ask<ort::CreateCpuMemoryInfo>(Slot::create_cpu_memory_info, kArenaAllocator,
+                                             kDefaultMemory, &memory));
   memory_ = objects_.own(memory, Slot::release_memory_info);
   return learn(options);
 }
@@ -435,9 +421,9 @@ Result<void> OrtEngine::execute(const Values& inputs, Values& outputs) {
   std::array<ort::Value*, kMaxTensors> out{};
   for (std::size_t i = 0; i < inputs.size(); ++i) in.at(i) = inputs[i].get();
   for (std::size_t i = 0; i < outputs.size(); ++i) out.at(i) = outputs[i].get();
-  const auto ran = objects_.check(library_.call<ort::Run>(Slot::run)(
-      session_.get(), nullptr, input_names_.data(), in.data(), inputs.size(), output_names_.data(),
-      outputs.size(), out.data()));
+  const auto ran =
+      library_.ask<ort::Run>(Slot::run, session_.get(), nullptr, input_names_.data(), in.data(),
+                             inputs.size(), output_names_.data(), outputs.size(), out.data());
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i] == nullptr) outputs[i].reset(out.at(i));
   return ran;
@@ -614,10 +600,7 @@ Result<void> OrtEngine::scatter(const Group& group, std::span<char* const> slots
     padded.erase(padded.begin() + spec.batch_axis);
   }
   void* data = nullptr;
-  if (auto got = objects_.check(library_.call<ort::TensorData>(Slot::tensor_data)(
-          const_cast<ort::Value*>(&value), &data));
-      !got)
-    return got;
+  TRY(library_.ask<ort::TensorData>(Slot::tensor_data, const_cast<ort::Value*>(&value), &data));
   for (std::size_t i = 0; i < rows; ++i) {
     if (const State* state = at_state(state_of_output_[output])) {
       char* const next =

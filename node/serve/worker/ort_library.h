@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -35,7 +36,12 @@ class OrtLibrary {
     return reinterpret_cast<Function*>(const_cast<void*>(table_[static_cast<std::size_t>(slot)]));
   }
   // A status as a Result; consumes it.
-  Result<void> check(ort::Status* status, const std::string& context) const;
+  Result<void> check(ort::Status* status, const std::string& context = "onnxruntime") const;
+  // Calls a function that says how it went.
+  template <class Function, class... Arguments>
+  Result<void> ask(ort::Slot slot, Arguments&&... arguments) const {
+    return check(call<Function>(slot)(std::forward<Arguments>(arguments)...));
+  }
 
   bool takes_text() const { return takes_text_; }  // tensors of strings
   const std::string& version() const { return version_; }

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "serve/wire/items.h"
-
 namespace partita::serve {
 namespace {
 
@@ -47,16 +45,10 @@ Result<std::string> name_of_tensor(const OrtObjects& objects, const ort::Session
   const OrtLibrary& library = objects.library();
   ort::Allocator* allocator = nullptr;
   char* text = nullptr;
-  if (auto got =
-          objects.check(library.call<ort::DefaultAllocator>(Slot::default_allocator)(&allocator));
-      !got)
-    return failed(got.error());
-  if (auto got = objects.check(library.call<ort::NameOf>(slot)(&session, index, allocator, &text));
-      !got)
-    return failed(got.error());
+  TRY(library.ask<ort::DefaultAllocator>(Slot::default_allocator, &allocator));
+  TRY(library.ask<ort::NameOf>(slot, &session, index, allocator, &text));
   const std::string name = text;
-  static_cast<void>(
-      objects.check(library.call<ort::AllocatorFree>(Slot::allocator_free)(allocator, text)));
+  static_cast<void>(library.ask<ort::AllocatorFree>(Slot::allocator_free, allocator, text));
   return name;
 }
 
@@ -64,18 +56,15 @@ Result<std::vector<WholeTensor>> tensors_of(const OrtObjects& objects, const ort
                                             const Side& side) {
   const OrtLibrary& library = objects.library();
   std::size_t count = 0;
-  TRY(objects.check(library.call<ort::Count>(side.count)(&session, &count)));
+  TRY(library.ask<ort::Count>(side.count, &session, &count));
   std::vector<WholeTensor> tensors;
   for (std::size_t i = 0; i < count; ++i) {
     std::string name = TRY(name_of_tensor(objects, session, side.name, i));
     ort::TypeInfo* type = nullptr;
-    TRY(objects.check(library.call<ort::TypeOf>(side.type)(&session, i, &type)));
+    TRY(library.ask<ort::TypeOf>(side.type, &session, i, &type));
     const auto owned = objects.own(type, Slot::release_type_info);
     const ort::TensorInfo* info = nullptr;  // part of the type
-    if (auto got = objects.check(
-            library.call<ort::CastToTensorInfo>(Slot::cast_to_tensor_info)(type, &info));
-        !got)
-      return failed(got.error());
+    TRY(library.ask<ort::CastToTensorInfo>(Slot::cast_to_tensor_info, type, &info));
     if (info == nullptr) return bad_input(name, "it is no tensor");
     WholeTensor tensor = TRY(objects.described(std::move(name), info));
     tensors.push_back(std::move(tensor));
@@ -92,23 +81,19 @@ Result<OrtOwned<ort::Value>> OrtObjects::tensor(const ort::MemoryInfo& memory,
   std::size_t bytes = size_of(spec.type);
   for (const std::int64_t size : shape) bytes *= static_cast<std::size_t>(size);
   ort::Value* value = nullptr;
-  TRY(check(library_.call<ort::CreateTensorWithData>(Slot::create_tensor_with_data)(
-      &memory, data, bytes, shape.data(), shape.size(), element_of(spec.type), &value)));
+  TRY(library_.ask<ort::CreateTensorWithData>(Slot::create_tensor_with_data, &memory, data, bytes,
+                                              shape.data(), shape.size(), element_of(spec.type),
+                                              &value));
   return own(value, Slot::release_value);
 }
 
 Result<WholeTensor> OrtObjects::described(std::string name, const ort::TensorInfo* info) const {
   ort::Element element{};
   std::size_t rank = 0;
-  TRY(check(library_.call<ort::ElementType>(Slot::element_type)(info, &element)));
-  if (auto got = check(library_.call<ort::DimensionsCount>(Slot::dimensions_count)(info, &rank));
-      !got)
-    return failed(got.error());
+  TRY(library_.ask<ort::ElementType>(Slot::element_type, info, &element));
+  TRY(library_.ask<ort::DimensionsCount>(Slot::dimensions_count, info, &rank));
   WholeTensor tensor{.name = std::move(name), .shape = std::vector<std::int64_t>(rank)};
-  if (auto got =
-          check(library_.call<ort::Dimensions>(Slot::dimensions)(info, tensor.shape.data(), rank));
-      !got)
-    return failed(got.error());
+  TRY(library_.ask<ort::Dimensions>(Slot::dimensions, info, tensor.shape.data(), rank));
   const auto* row = std::ranges::find(kElements, element, &ElementRow::element);
   if (row == kElements.end()) return bad_input(tensor.name, "its data type cannot be served");
   if (row->type == DataType::bytes && !library_.takes_text()) {
@@ -121,10 +106,7 @@ Result<WholeTensor> OrtObjects::described(std::string name, const ort::TensorInf
 
 Result<WholeTensor> OrtObjects::described(std::string name, const ort::Value& value) const {
   ort::TensorInfo* info = nullptr;
-  if (auto got =
-          check(library_.call<ort::TensorInfoOfValue>(Slot::tensor_info_of_value)(&value, &info));
-      !got)
-    return failed(got.error());
+  TRY(library_.ask<ort::TensorInfoOfValue>(Slot::tensor_info_of_value, &value, &info));
   const auto owned = own(info, Slot::release_tensor_info);
   return described(std::move(name), info);
 }

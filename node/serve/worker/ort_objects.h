@@ -20,7 +20,6 @@ class OrtObjects {
   OrtOwned<What> own(What* what, ort::Slot release) const {
     return {what, {library_.call<ort::Release<What>>(release)}};
   }
-  Result<void> check(ort::Status* status) const { return library_.check(status, "onnxruntime"); }
   const OrtLibrary& library() const { return library_; }
 
   // A value of `rows` items of these sizes on memory of ours.

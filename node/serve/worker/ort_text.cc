@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "serve/wire/items.h"
 #include "serve/wire/texts.h"
@@ -11,25 +10,17 @@ namespace partita::serve {
 namespace {
 
 using ort::Slot;
-const std::string kContext = "onnxruntime";
 
 }  // namespace
 
 Result<OrtOwned<ort::Value>> text_value(const OrtLibrary& library, const TensorSpec& tensor,
                                         std::span<const std::span<const char>> rows) {
   ort::Allocator* allocator = nullptr;
-  if (auto got = library.check(
-          library.call<ort::DefaultAllocator>(Slot::default_allocator)(&allocator), kContext);
-      !got)
-    return failed(got.error());
+  TRY(library.ask<ort::DefaultAllocator>(Slot::default_allocator, &allocator));
   const auto shape = whole_shape(tensor, tensor.shape, static_cast<std::int64_t>(rows.size()));
   ort::Value* made = nullptr;
-  if (auto got =
-          library.check(library.call<ort::CreateTensor>(Slot::create_tensor)(
-                            allocator, shape.data(), shape.size(), ort::Element::string, &made),
-                        kContext);
-      !got)
-    return failed(got.error());
+  TRY(library.ask<ort::CreateTensor>(Slot::create_tensor, allocator, shape.data(), shape.size(),
+                                     ort::Element::string, &made));
   OrtOwned<ort::Value> value(made, {library.call<ort::Release<ort::Value>>(Slot::release_value)});
   std::size_t index = 0;
   Result<void> put;
@@ -39,9 +30,7 @@ Result<OrtOwned<ort::Value>> text_value(const OrtLibrary& library, const TensorS
     each_text(*used, [&](std::string_view text) {
       char* room = nullptr;
       if (!put) return;
-      put = library.check(
-          library.call<ort::ResizedText>(Slot::resized_text)(made, index++, text.size(), &room),
-          kContext);
+      put = library.ask<ort::ResizedText>(Slot::resized_text, made, index++, text.size(), &room);
       if (put && !text.empty()) std::memcpy(room, text.data(), text.size());
     });
   }
@@ -53,18 +42,12 @@ Result<std::vector<std::size_t>> read_text_value(const OrtLibrary& library, cons
                                                  const TensorSpec& tensor,
                                                  std::span<const std::span<char>> rows) {
   std::size_t bytes = 0;
-  if (auto got =
-          library.check(library.call<ort::TextBytes>(Slot::text_bytes)(&value, &bytes), kContext);
-      !got)
-    return failed(got.error());
+  TRY(library.ask<ort::TextBytes>(Slot::text_bytes, &value, &bytes));
   const auto elements = rows.size() * static_cast<std::size_t>(elements_of(tensor));
   std::string text(bytes, '\0');
   std::vector<std::size_t> begins(elements);
-  if (auto got = library.check(library.call<ort::TextContent>(Slot::text_content)(
-                                   &value, text.data(), bytes, begins.data(), elements),
-                               kContext);
-      !got)
-    return failed(got.error());
+  TRY(library.ask<ort::TextContent>(Slot::text_content, &value, text.data(), bytes, begins.data(),
+                                    elements));
   begins.push_back(bytes);
   std::size_t next = 0;
   return fill_texts(

@@ -10,9 +10,7 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "serve/worker/engine.h"

@@ -8,7 +8,6 @@
 #include "base/append.h"
 #include "base/parse_number.h"
 #include "base/split.h"
-#include "serve/wire/tensor.h"
 
 namespace partita::serve {
 namespace {
@@ -27,9 +26,8 @@ Result<ChosenShapes> parse_shapes(const std::vector<std::string>& texts) {
   ChosenShapes chosen;
   for (const std::string& text : texts) {
     const std::size_t at = text.rfind('=');
-    if (at == std::string::npos || at == 0) {
+    if (at == std::string::npos || at == 0)
       return bad_input("--shape", "'" + text + "': say INPUT=SIZES, as in tokens=128");
-    }
     std::vector<std::int64_t> shape;
     for (const std::string& part : split(std::string_view(text).substr(at + 1), ',')) {
       const bool open = part.ends_with('?');
@@ -39,9 +37,8 @@ Result<ChosenShapes> parse_shapes(const std::vector<std::string>& texts) {
       shape.push_back(open ? -*size : *size);
     }
     const std::string name = text.substr(0, at);
-    if (!chosen.emplace(name, std::move(shape)).second) {
+    if (!chosen.emplace(name, std::move(shape)).second)
       return bad_input("--shape", "'" + name + "' is given twice");
-    }
   }
   return chosen;
 }
@@ -96,12 +93,10 @@ Result<ItemShape> item_shape(const std::string& name, const std::vector<std::int
     std::vector<std::int64_t> wanted = found->second;
     if (wanted.size() == whole.size() && wanted[0] == 1) wanted.erase(wanted.begin());
     bool fits = wanted.size() == item.shape.size();
-    for (std::size_t i = 0; fits && i < wanted.size(); ++i) {
+    for (std::size_t i = 0; fits && i < wanted.size(); ++i)
       fits = wanted[i] > 0 && (item.shape[i] < 0 || item.shape[i] == wanted[i]);
-    }
-    if (!fits) {
+    if (!fits)
       return bad_input("--shape", fmt::format("'{}' is {} in the model", name, shape_text(whole)));
-    }
     item.shape = std::move(wanted);
   }
   if (std::ranges::any_of(item.shape, [](std::int64_t size) { return size < 0; })) {

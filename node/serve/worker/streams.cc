@@ -90,9 +90,8 @@ Streams::~Streams() { stop(); }
 
 std::vector<CurvePoint> Streams::curve() const {
   std::vector<CurvePoint> curve = {{.batch = 1, .nanos = options_.expected_ns}};
-  if (spec_.max_batch > 1) {
+  if (spec_.max_batch > 1)
     curve.push_back({.batch = spec_.max_batch, .nanos = options_.expected_ns});
-  }
   return curve;
 }
 
@@ -204,7 +203,7 @@ Result<void> Streams::pass_on(Batch& batch, std::uint32_t item, const Letter& le
     const std::string taken = reader.take_body();
     for (std::size_t at = 0; at < taken.size(); at += kMaxPartBytes) {
       part.bytes = taken.substr(at, kMaxPartBytes);
-      if (auto passed = send(); !passed) return passed;
+      TRY(send());
     }
   }
   return part.sequence == 0 ? send() : Result<void>{};  // an answer without a body

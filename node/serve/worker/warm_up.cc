@@ -20,9 +20,8 @@ class OwnSlots {
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED) return environment_error("warm-up", "no memory for a whole batch");
     OwnSlots own(start, bytes);
-    for (int i = 0; i < slots; ++i) {
+    for (int i = 0; i < slots; ++i)
       own.slots_.push_back(static_cast<char*>(start) + (static_cast<std::size_t>(i) * slot_bytes));
-    }
     return own;
   }
   ~OwnSlots() {

@@ -161,9 +161,8 @@ class LinkedWorker {
       const auto pause = [&] { return !wait(-1, 0); };
       Result<std::vector<CurvePoint>> curve = warm_up(*engine_, pause);
       pulse_.busy_until(0);
-      if (!curve && curve.error().code == ErrorCode::timeout) {
+      if (!curve && curve.error().code == ErrorCode::timeout)
         return std::optional(Ending::told_to_end);
-      }
       if (!curve) return failed(curve.error());
       curve_ = *std::move(curve);
     }

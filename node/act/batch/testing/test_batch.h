@@ -4,10 +4,7 @@
 
 #include <functional>
 #include <map>
-#include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "act/batch/script.h"

@@ -1,5 +1,4 @@
 // Streams, events, kernels.
-#include <cstring>
 #include <utility>
 
 #include "drivers/green_ctx/testing/api.h"

@@ -3,7 +3,6 @@
 // them, as was measured on MI300X (mask 0:0 reaches 267 of 304 CUs). For tests.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <set>
 #include <tuple>
