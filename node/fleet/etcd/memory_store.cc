@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace partita::fleet {
 namespace {
@@ -16,15 +17,21 @@ tl::unexpected<Error> no_lease(long lease) {
 class MemoryStore::Watching final : public Watch {
  public:
   Watching(const MemoryStore& store, std::string prefix, long after)
-      : store_(store), prefix_(std::move(prefix)), after_(after) {}
+      : store_(store),
+        prefix_(std::move(prefix)),
+        after_(after),
+        next_(static_cast<std::size_t>(
+            std::ranges::upper_bound(store.log_, after, {}, &SeenChange::version) -
+            store.log_.begin())) {}
 
   Result<std::vector<SeenChange>> take() override {
     if (after_ < store_.forgotten_)
       return environment_error("", "the changes that are watched for are forgotten");
     std::vector<SeenChange> seen;
-    const auto first = std::ranges::upper_bound(store_.log_, after_, {}, &SeenChange::version);
-    for (auto one = first; one != store_.log_.end(); ++one)
-      if (one->key.starts_with(prefix_)) seen.push_back(*one);
+    for (; next_ < store_.log_.size(); ++next_)
+      if (const SeenChange& one = store_.log_[next_];
+          one.version > after_ && one.key.starts_with(prefix_))
+        seen.push_back(one);
     after_ = store_.revision_;
     return seen;
   }
@@ -33,13 +40,19 @@ class MemoryStore::Watching final : public Watch {
   const MemoryStore& store_;
   std::string prefix_;
   long after_;
+  std::size_t next_;  // in the log
 };
 
 void MemoryStore::tell_time(std::int64_t now_ms) {
   now_ms_ = std::max(now_ms_, now_ms);
+  if (now_ms_ < first_end_ms_) return;
   std::vector<long> due;
+  first_end_ms_ = std::numeric_limits<std::int64_t>::max();
   for (const auto& [id, lease] : leases_)
-    if (lease.ends_ms <= now_ms_) due.push_back(id);
+    if (lease.ends_ms <= now_ms_)
+      due.push_back(id);
+    else
+      first_end_ms_ = std::min(first_end_ms_, lease.ends_ms);
   for (const long id : due) end(id);
 }
 
@@ -56,7 +69,8 @@ void MemoryStore::write(const Change& change) {
     if (keys_.erase(change.key) > 0) log_.push_back({change.key, {}, revision_});
     return;
   }
-  KeyValue& key = keys_[change.key];
+  Held& key = keys_[change.key];
+  key.stamp = ++last_stamp_;
   if (key.created == 0) key.created = revision_;
   key.key = change.key;
   key.value = *change.value;
@@ -77,10 +91,15 @@ void MemoryStore::end(long lease) {
 
 Result<Range> MemoryStore::range(const std::string& prefix) {
   Range range{{}, revision_};
+  static_cast<void>(read(prefix, [&](const KeyValue& one, auto) { range.all.push_back(one); }));
+  return range;
+}
+
+Result<long> MemoryStore::read(const std::string& prefix, const Hear& hear) {
   for (auto key = keys_.lower_bound(prefix); key != keys_.end() && key->first.starts_with(prefix);
        ++key)
-    range.all.push_back(key->second);
-  return range;
+    hear(key->second, key->second.stamp);
+  return revision_;
 }
 
 Result<Committed> MemoryStore::commit(const Transaction& transaction) {
@@ -102,6 +121,7 @@ Result<Committed> MemoryStore::commit(const Transaction& transaction) {
 Result<long> MemoryStore::grant(int seconds) {
   const std::int64_t length = std::int64_t{seconds} * 1000;
   leases_[++last_lease_] = {length, now_ms_ + length};
+  first_end_ms_ = std::min(first_end_ms_, now_ms_ + length);
   return last_lease_;
 }
 

@@ -19,6 +19,7 @@ class MemoryStore final : public Store {
   long revision() const { return revision_; }
 
   Result<Range> range(const std::string& prefix) override;
+  Result<long> read(const std::string& prefix, const Hear& hear) override;
   Result<Committed> commit(const Transaction& transaction) override;
   Result<long> grant(int seconds) override;
   Result<void> keep_alive(long lease) override;
@@ -34,11 +35,15 @@ class MemoryStore final : public Store {
   void write(const Change& change);
   void end(long lease);
 
-  std::map<std::string, KeyValue> keys_;
+  struct Held : KeyValue {
+    std::uint64_t stamp = 0;
+  };
+  std::map<std::string, Held> keys_;
   std::map<long, Lease> leases_;
   std::vector<SeenChange> log_;
-  std::int64_t now_ms_ = 0;
+  std::int64_t now_ms_ = 0, first_end_ms_ = 0;  // no lease ends before
   long revision_ = 1, last_lease_ = 0, forgotten_ = 0;
+  std::uint64_t last_stamp_ = 0;
 };
 
 }  // namespace partita::fleet
