@@ -97,16 +97,27 @@ plan::ServingProblem without_pipelines(const plan::ServingProblem& problem, cons
 std::vector<ShareCost> costs_of(const plan::ServingProblem& problem, const plan::Service& step,
                                 Millis most, const PlanServices& plan_services) {
   const double least = fastest(problem, step.model).value;
-  std::vector<ShareCost> costs;
-  for (int i = 0; i < kSharesOfStep; ++i) {
-    const double part = 1.0 * i / (kSharesOfStep - 1);
-    const Millis share{1.2 * least * std::pow(most.value / (1.2 * least), part)};
-    if (!(share.value <= most.value * (1 + 1e-9))) continue;
-    plan::ServingProblem alone = problem;
-    alone.services = {step};
+  plan::ServingProblem alone = problem;
+  alone.services = {step};
+  alone.services.front().avoid = {};
+  const auto planned = [&](Millis share) {
     alone.services.front().slo = step.member ? share : std::min(step.slo, share);
-    alone.services.front().avoid = {};
-    const Outcome outcome = plan_services(alone);
+    return plan_services(alone);
+  };
+  const auto share_of = [&](int i) {
+    const double part = 1.0 * i / (kSharesOfStep - 1);
+    return Millis{1.2 * least * std::pow(most.value / (1.2 * least), part)};
+  };
+  // No share takes less than what is proven for the longest, if that is one GPU.
+  const Outcome easiest = planned(share_of(kSharesOfStep - 1));
+  const double bound = easiest.plan && easiest.plan->objective.gpus == 1
+                           ? easiest.plan->objective.lower_bound_gpcs
+                           : 0;
+  std::vector<ShareCost> costs;
+  for (int i = 0; i < kSharesOfStep && (costs.empty() || costs.back().gpcs > bound); ++i) {
+    const Millis share = share_of(i);
+    if (!(share.value <= most.value * (1 + 1e-9))) continue;
+    const Outcome outcome = i == kSharesOfStep - 1 ? easiest : planned(share);
     if (!outcome.plan) continue;
     const double gpcs = outcome.plan->objective.gpcs;
     if (costs.empty() || gpcs < costs.back().gpcs) costs.push_back({share, gpcs});

@@ -171,10 +171,13 @@ Result<void> FleetAgent::read_anew() {
 void FleetAgent::hear_of(const std::string& key, std::optional<std::string> value, long version) {
   const std::string_view rest = keys_.rest(key);
   const bool is_history = rest.starts_with("history/"), is_rates = rest.starts_with("rates/");
+  auto known = std::ranges::lower_bound(known_, key, {}, &std::pair<std::string, Known>::first);
+  const bool is_known = known != known_.end() && known->first == key;
+  if (value && !is_known) known = known_.insert(known, {key, {}});
   if (value)
-    known_[key] = {version, hash_of(*value), 0};
-  else
-    known_.erase(key);
+    known->second = {version, hash_of(*value), 0};
+  else if (is_known)
+    known_.erase(known);
   if (value && (is_history || is_rates || rest.starts_with("nodes/") ||
                 (rest.starts_with("parts/") && key != keys_.part(settings_.node)))) {
     unread_[key] = {*std::move(value), version};

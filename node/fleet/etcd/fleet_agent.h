@@ -116,7 +116,8 @@ class FleetAgent {
     std::uint64_t stamp = 0;
     bool is(long now, std::uint64_t text) const { return version == now && hash == text; }
   };
-  std::map<std::string, Known> known_;  // keys that are in the view, as they were read
+  // Keys that are in the view, in their order, as they were read.
+  std::vector<std::pair<std::string, Known>> known_;
   struct Unread {
     std::string value;
     long version = 0;

@@ -56,20 +56,34 @@ void MemoryStore::tell_time(std::int64_t now_ms) {
   for (const long id : due) end(id);
 }
 
-bool MemoryStore::holds(const Condition& condition) const {
-  const auto found = keys_.find(condition.key);
-  if (found == keys_.end()) return condition.revision == 0;
-  return condition.revision == (condition.what == Condition::What::created ? found->second.created
-                                                                           : found->second.version);
+std::vector<MemoryStore::Held>::iterator MemoryStore::place_of(const std::string& key) {
+  return std::ranges::lower_bound(keys_, key, {}, &KeyValue::key);
+}
+
+MemoryStore::Held* MemoryStore::find(const std::string& key) {
+  const auto place = place_of(key);
+  return place != keys_.end() && place->key == key ? &*place : nullptr;
+}
+
+bool MemoryStore::holds(const Condition& condition) {
+  const Held* found = find(condition.key);
+  if (found == nullptr) return condition.revision == 0;
+  return condition.revision ==
+         (condition.what == Condition::What::created ? found->created : found->version);
 }
 
 // At the revision of the store.
 void MemoryStore::write(const Change& change) {
+  auto place = place_of(change.key);
+  const bool is_there = place != keys_.end() && place->key == change.key;
   if (!change.value) {
-    if (keys_.erase(change.key) > 0) log_.push_back({change.key, {}, revision_});
+    if (!is_there) return;
+    keys_.erase(place);
+    log_.push_back({change.key, {}, revision_});
     return;
   }
-  Held& key = keys_[change.key];
+  if (!is_there) place = keys_.insert(place, Held{});
+  Held& key = *place;
   key.stamp = ++last_stamp_;
   if (key.created == 0) key.created = revision_;
   key.key = change.key;
@@ -82,8 +96,8 @@ void MemoryStore::write(const Change& change) {
 void MemoryStore::end(long lease) {
   leases_.erase(lease);
   std::vector<std::string> gone;
-  for (const auto& [name, key] : keys_)
-    if (key.lease == lease) gone.push_back(name);
+  for (const Held& one : keys_)
+    if (one.lease == lease) gone.push_back(one.key);
   if (gone.empty()) return;
   ++revision_;
   for (const std::string& name : gone) write({name, {}, 0});
@@ -96,9 +110,9 @@ Result<Range> MemoryStore::range(const std::string& prefix) {
 }
 
 Result<long> MemoryStore::read(const std::string& prefix, const Hear& hear) {
-  for (auto key = keys_.lower_bound(prefix); key != keys_.end() && key->first.starts_with(prefix);
-       ++key)
-    hear(key->second, key->second.stamp);
+  const auto last = std::partition_point(
+      place_of(prefix), keys_.end(), [&](const Held& one) { return one.key.starts_with(prefix); });
+  for (auto one = place_of(prefix); one != last; ++one) hear(*one, one->stamp);
   return revision_;
 }
 
@@ -111,8 +125,9 @@ Result<Committed> MemoryStore::commit(const Transaction& transaction) {
   if (!std::ranges::all_of(transaction.conditions,
                            [&](const Condition& one) { return holds(one); }))
     return Committed{false, revision_};
-  const bool changes = std::ranges::any_of(
-      transaction.changes, [&](const Change& one) { return one.value || keys_.contains(one.key); });
+  const bool changes = std::ranges::any_of(transaction.changes, [&](const Change& one) {
+    return one.value || find(one.key) != nullptr;
+  });
   if (changes) ++revision_;
   for (const Change& change : transaction.changes) write(change);
   return Committed{true, revision_};

@@ -31,14 +31,18 @@ class MemoryStore final : public Store {
   struct Lease {
     std::int64_t length_ms = 0, ends_ms = 0;
   };
-  bool holds(const Condition& condition) const;
+  bool holds(const Condition& condition);
   void write(const Change& change);
   void end(long lease);
 
   struct Held : KeyValue {
     std::uint64_t stamp = 0;
   };
-  std::map<std::string, Held> keys_;
+  // Where the key is, or would be.
+  std::vector<Held>::iterator place_of(const std::string& key);
+  Held* find(const std::string& key);
+
+  std::vector<Held> keys_;  // in their order: they are read far more often than they come
   std::map<long, Lease> leases_;
   std::vector<SeenChange> log_;
   std::int64_t now_ms_ = 0, first_end_ms_ = 0;  // no lease ends before

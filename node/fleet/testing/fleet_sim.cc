@@ -246,6 +246,7 @@ std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
 // nodes carry it.
 class Promises {
  public:
+  explicit Promises(ReadTexts& texts) : texts_(texts) {}
   // `carried`: counts what nodes carry.
   const Rates& all(const std::vector<SimNode>& nodes, long carried, MemoryStore& store,
                    const Keys& keys) {
@@ -271,12 +272,13 @@ class Promises {
     const auto read = store.read(keys.part(""), [&](const KeyValue& one, auto) {
       Staying& its = staying_[one.key.substr(keys.part("").size())];
       if (std::exchange(its.version, one.version) == one.version) return;
-      const auto part = parse_part(one.key, one.value);
+      const auto part = texts_.read(parse_part, one.key, one.value);
       its.rates = part ? rates_of(*part) : Rates{};
     });
     CHECK(read.has_value());
   }
 
+  ReadTexts& texts_;
   std::map<std::string, Staying> staying_;  // by node
   std::pair<long, long> as_of_{-1, -1};     // revision of the store, and what nodes carry
   Rates all_;
@@ -754,7 +756,7 @@ class FleetSim {
   std::int64_t now_ = 0, next_fault_ms_ = 0, outage_until_ms_ = 0, without_ms_ = 0;
   std::vector<ServiceOutlook> outlooks_;  // of the last decision of anybody
   std::map<std::string, double> had_;
-  Promises promises_;
+  Promises promises_{*ground_.texts};
   std::map<std::string, std::int64_t> excused_ms_, short_ms_;
   // No service was short when these were so: what nodes carry, the store's revision, wishes.
   std::tuple<long, long, int> well_as_of_{-1, -1, -1};
