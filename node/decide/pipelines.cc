@@ -457,8 +457,7 @@ plan::ServingPlan with_bound(const plan::ServingProblem& problem, plan::ServingP
 
 Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& problem,
                                                const PlanServices& plan_services, Split split,
-                                               double most_stretch,
-                                               PipelineMemos memos) {
+                                               double most_stretch, PipelineMemos memos) {
   const Asked asked{problem, plan_services, ways_of(problem), memos};
   const Outcome easier = plan_easier(asked);  // first, since what steps cost takes many plans
   if (!easier.plan) return Made<plan::ServingPlan>{std::nullopt, easier.refusals};

@@ -206,7 +206,8 @@ class Driven {
       return ways_.drop(place);
     }
     for (std::size_t t = 0; t < source.members.size(); ++t)
-      if (std::ranges::binary_search(source.graph.after[t], s) && --ways_[place].steps[t].waits_for == 0)
+      if (std::ranges::binary_search(source.graph.after[t], s) &&
+          --ways_[place].steps[t].waits_for == 0)
         start(place, t, now);
   }
 

@@ -41,10 +41,7 @@ std::string told(const std::vector<std::string>& changes) {
 }  // namespace
 
 FleetAgent::FleetAgent(FleetAgentSettings settings, Store& store, FleetGround ground)
-    : settings_(std::move(settings)),
-      keys_(settings_.fleet),
-      store_(store),
-      leader_(ground) {
+    : settings_(std::move(settings)), keys_(settings_.fleet), store_(store), leader_(ground) {
   view_.texts = std::move(ground.texts);
 }
 

@@ -49,7 +49,7 @@ struct SimNode {
   bool cursed = false;                    // its agent dies while it leads
   bool carrying = false;                  // it is being made so
   std::int64_t carried_ms = 0, well_ms = 0;
-  long newest = 0;         // part that it ever took
+  long newest = 0;           // part that it ever took
   long arriving_as_of = -1;  // what it hangs on, as it was then
   Rates arriving, uncarried;
   std::map<std::string, std::int64_t> uncarried_ms;  // when it was counted last
@@ -95,9 +95,10 @@ class CarriedThere {
   long version_ = 0;
 };
 
-// Of all agents of a simulation, since they are in one thread.
-FleetGround shared_ground() {
+// Agents of a simulation may remember together, since they are in one thread.
+FleetGround ground_of(const FleetSimOptions& options) {
   FleetGround ground = ground_of_tests();
+  if (!options.remembers) return ground;
   ground.memory = std::make_shared<PlannerMemory>();
   ground.texts = std::make_shared<ReadTexts>();
   return ground;
@@ -246,7 +247,6 @@ std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
 // nodes carry it.
 class Promises {
  public:
-  explicit Promises(ReadTexts& texts) : texts_(texts) {}
   // `carried`: counts what nodes carry.
   const Rates& all(const std::vector<SimNode>& nodes, long carried, MemoryStore& store,
                    const Keys& keys) {
@@ -272,13 +272,12 @@ class Promises {
     const auto read = store.read(keys.part(""), [&](const KeyValue& one, auto) {
       Staying& its = staying_[one.key.substr(keys.part("").size())];
       if (std::exchange(its.version, one.version) == one.version) return;
-      const auto part = texts_.read(parse_part, one.key, one.value);
+      const auto part = parse_part(one.key, one.value);
       its.rates = part ? rates_of(*part) : Rates{};
     });
     CHECK(read.has_value());
   }
 
-  ReadTexts& texts_;
   std::map<std::string, Staying> staying_;  // by node
   std::pair<long, long> as_of_{-1, -1};     // revision of the store, and what nodes carry
   Rates all_;
@@ -739,7 +738,7 @@ class FleetSim {
   static constexpr double kRatePerSlice = 130;
 
   const FleetSimOptions options_;
-  const FleetGround ground_ = shared_ground();
+  const FleetGround ground_ = ground_of(options_);
   Rng rng_;
   FleetSimReport report_;
   MemoryStore store_;
@@ -756,7 +755,7 @@ class FleetSim {
   std::int64_t now_ = 0, next_fault_ms_ = 0, outage_until_ms_ = 0, without_ms_ = 0;
   std::vector<ServiceOutlook> outlooks_;  // of the last decision of anybody
   std::map<std::string, double> had_;
-  Promises promises_{*ground_.texts};
+  Promises promises_;
   std::map<std::string, std::int64_t> excused_ms_, short_ms_;
   // No service was short when these were so: what nodes carry, the store's revision, wishes.
   std::tuple<long, long, int> well_as_of_{-1, -1, -1};

@@ -27,7 +27,7 @@ struct PoolMemo {
   static Key key_of(const plan::Service& service, const model::Pool& pool);
 
   static constexpr std::size_t kMostAnswers = 8'000;  // of each kind
-  static constexpr std::size_t kAnswersPerPlan = 4;  // plans are larger
+  static constexpr std::size_t kAnswersPerPlan = 4;   // plans are larger
   explicit PoolMemo(std::size_t most = kMostAnswers)
       : carried(most),
         checked(most),
