@@ -8,8 +8,10 @@
 #include <set>
 
 #include "base/check.h"
+#include "plan/digest.h"
 #include "plan/predictions.h"
 #include "planners/serving/finish.h"
+#include "planners/serving/pool_memo.h"
 #include "sim/serving.h"
 
 namespace partita::decide {
@@ -95,16 +97,27 @@ plan::ServingProblem without_pipelines(const plan::ServingProblem& problem, cons
 std::vector<ShareCost> costs_of(const plan::ServingProblem& problem, const plan::Service& step,
                                 Millis most, const PlanServices& plan_services) {
   const double least = fastest(problem, step.model).value;
-  std::vector<ShareCost> costs;
-  for (int i = 0; i < kSharesOfStep; ++i) {
-    const double part = 1.0 * i / (kSharesOfStep - 1);
-    const Millis share{1.2 * least * std::pow(most.value / (1.2 * least), part)};
-    if (!(share.value <= most.value * (1 + 1e-9))) continue;
-    plan::ServingProblem alone = problem;
-    alone.services = {step};
+  plan::ServingProblem alone = problem;
+  alone.services = {step};
+  alone.services.front().avoid = {};
+  const auto planned = [&](Millis share) {
     alone.services.front().slo = step.member ? share : std::min(step.slo, share);
-    alone.services.front().avoid = {};
-    const Outcome outcome = plan_services(alone);
+    return plan_services(alone);
+  };
+  const auto share_of = [&](int i) {
+    const double part = 1.0 * i / (kSharesOfStep - 1);
+    return Millis{1.2 * least * std::pow(most.value / (1.2 * least), part)};
+  };
+  // No share takes less than what is proven for the longest, if that is one GPU.
+  const Outcome easiest = planned(share_of(kSharesOfStep - 1));
+  const double bound = easiest.plan && easiest.plan->objective.gpus == 1
+                           ? easiest.plan->objective.lower_bound_gpcs
+                           : 0;
+  std::vector<ShareCost> costs;
+  for (int i = 0; i < kSharesOfStep && (costs.empty() || costs.back().gpcs > bound); ++i) {
+    const Millis share = share_of(i);
+    if (!(share.value <= most.value * (1 + 1e-9))) continue;
+    const Outcome outcome = i == kSharesOfStep - 1 ? easiest : planned(share);
     if (!outcome.plan) continue;
     const double gpcs = outcome.plan->objective.gpcs;
     if (costs.empty() || gpcs < costs.back().gpcs) costs.push_back({share, gpcs});
@@ -224,10 +237,55 @@ plan::ServingPlan with_rows(const plan::ServingProblem& problem, plan::ServingPl
   return plan;
 }
 
+// What pipelines are planned with.
+struct Asked {
+  const plan::ServingProblem& problem;
+  const PlanServices& plan_services;
+  std::vector<SplitQuestion::Way> ways;
+  PipelineMemos memos = {};
+};
+
+// All that the latencies of pipelines depend on: their terms, and the pools of their steps.
+std::string key_of_latencies(const plan::ServingProblem& problem, const plan::ServingPlan& plan) {
+  const std::set<std::string> steps = steps_of(problem);
+  plan::ServingProblem chained = problem;
+  std::erase_if(chained.services, [&](const plan::Service& one) {
+    return !one.pipeline && !steps.contains(one.name);
+  });
+  std::string key = plan::digest(chained);
+  for (const plan::Service& one : chained.services)
+    if (one.pipeline)
+      for (const plan::PipelineStep& step : one.pipeline->steps) {
+        key += fmt::format("|{}>{}*{}", one.name, step.service, step.fan_out);
+        for (const auto& [input, tensor] : step.inputs) key += fmt::format("<{}={}", input, tensor);
+        for (const auto& [output, tensor] : step.outputs)
+          key += fmt::format(">{}={}", output, tensor);
+      }
+  for (const plan::PlannedService& row : plan.services)
+    if (steps.contains(row.name)) key += fmt::format("|{}<{}", row.name, row.slo.value);
+  for (const plan::PlannedGpu& gpu : plan.gpus)
+    for (const plan::PlannedInstance& one : gpu.instances)
+      if (steps.contains(one.service))
+        key += fmt::format("|{}:{}:{}:{}:{}:{}", one.service, gpu.model, one.profile, one.batch,
+                           one.processes, one.share_percent);
+  return key;
+}
+
+Result<std::map<std::string, Millis>> latencies_of(const plan::ServingProblem& problem,
+                                                   const plan::ServingPlan& plan,
+                                                   planners::serving::PoolMemo* memo) {
+  const bool known = memo && std::ranges::all_of(problem.services, [](const plan::Service& one) {
+                       return plan::is_poisson(one.traffic.arrivals) && !plan::adds_up(one);
+                     });
+  if (!known) return sim::pipeline_latencies(problem, plan);
+  std::string key = key_of_latencies(problem, plan);
+  if (const auto* found = memo->pipelines.find(key)) return *found;
+  return memo->pipelines.keep(std::move(key), TRY(sim::pipeline_latencies(problem, plan)));
+}
+
 // With what was simulated of all steps together.
-Result<plan::ServingPlan> with_latencies(const plan::ServingProblem& problem,
-                                         plan::ServingPlan plan) {
-  const auto seen = TRY(sim::pipeline_latencies(problem, plan));
+Result<plan::ServingPlan> with_latencies(const Asked& asked, plan::ServingPlan plan) {
+  const auto seen = TRY(latencies_of(asked.problem, plan, asked.memos.planners));
   for (plan::PlannedService& row : plan.services)
     if (const auto found = seen.find(row.name); found != seen.end())
       row.predicted_latency = found->second;
@@ -256,14 +314,6 @@ std::string text_of(const plan::Service& pipeline, const Shares& shares, double 
       pipeline.name, pipeline.slo.value, text, sum, origin_of(stretch));
 }
 
-// What pipelines are planned with.
-struct Asked {
-  const plan::ServingProblem& problem;
-  const PlanServices& plan_services;
-  std::vector<SplitQuestion::Way> ways;
-  verify::PoolMemo* judges_pools = nullptr;
-};
-
 struct Tried {
   std::optional<plan::Judged<plan::ServingPlan>> plan;
   std::vector<plan::Reason> refusals;
@@ -278,12 +328,12 @@ Tried tried(const Asked& asked, const Shares& shares, double stretch, double roo
   Outcome outcome = asked.plan_services(services);
   if (!outcome.plan) return {std::nullopt, std::move(outcome.refusals)};
   auto plan = with_latencies(
-      asked.problem,
+      asked,
       with_rows(asked.problem, plan::with_predictions(services, *std::move(outcome.plan)), shares));
   if (!plan) return {std::nullopt, {{"pipeline", "plan", 0, 0, plan.error().message}}, true};
   for (const plan::Service& service : asked.problem.services)
     if (service.pipeline) plan->explanation.push_back(text_of(service, shares, stretch));
-  auto verdict = verify::judge(asked.problem, asked.judges_pools, *std::move(plan));
+  auto verdict = verify::judge(asked.problem, asked.memos.judges, *std::move(plan));
   if (verdict) return {*std::move(verdict), {}};
   const auto& violations = verdict.error().violations;
   const bool tight = std::ranges::all_of(violations, [](const plan::Reason& one) {
@@ -407,9 +457,8 @@ plan::ServingPlan with_bound(const plan::ServingProblem& problem, plan::ServingP
 
 Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& problem,
                                                const PlanServices& plan_services, Split split,
-                                               double most_stretch,
-                                               verify::PoolMemo* judges_pools) {
-  const Asked asked{problem, plan_services, ways_of(problem), judges_pools};
+                                               double most_stretch, PipelineMemos memos) {
+  const Asked asked{problem, plan_services, ways_of(problem), memos};
   const Outcome easier = plan_easier(asked);  // first, since what steps cost takes many plans
   if (!easier.plan) return Made<plan::ServingPlan>{std::nullopt, easier.refusals};
   SplitQuestion question{{}, asked.ways};
@@ -438,7 +487,7 @@ Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& probl
       last.refusals = {{plan::kNotFound, "pipelines", 0, 0, "no split of the SLO is enough"}};
     return Made<plan::ServingPlan>{std::nullopt, std::move(last.refusals)};
   }
-  auto verdict = verify::judge(problem, judges_pools,
+  auto verdict = verify::judge(problem, memos.judges,
                                with_bound(problem, **last.plan, easier.plan->objective));
   if (!verdict) return failed(refused_by_judge("planned pipelines", verdict.error().violations));
   return Made<plan::ServingPlan>{*std::move(verdict), {}};
@@ -480,17 +529,17 @@ std::optional<plan::Judged<plan::ServingPlan>> plan_with_shares(const plan::Serv
                                                                 const plan::ServingPlan& current,
                                                                 const PlanServices& plan_services,
                                                                 const PlanServices& from_nothing,
-                                                                verify::PoolMemo* judges_pools) {
+                                                                PipelineMemos memos) {
   const auto shares = shares_of(problem, current);
   if (!shares) return std::nullopt;
-  const Asked asked{problem, plan_services, ways_of(problem), judges_pools};
+  const Asked asked{problem, plan_services, ways_of(problem), memos};
   for (double room = 0; room <= kMostSplitRoom; room = std::max(0.02, 2 * room)) {
     const Tried made = tried(asked, *shares, 0, room);
     if (made.wrong) return std::nullopt;
     if (!made.plan) continue;
     const Outcome easier = plan_easier({problem, from_nothing, asked.ways});
     const plan::Objective bound = easier.plan ? easier.plan->objective : plan::Objective{};
-    auto verdict = verify::judge(problem, judges_pools, with_bound(problem, **made.plan, bound));
+    auto verdict = verify::judge(problem, memos.judges, with_bound(problem, **made.plan, bound));
     return verdict ? std::optional(*std::move(verdict)) : std::nullopt;
   }
   return std::nullopt;

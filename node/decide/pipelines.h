@@ -51,12 +51,18 @@ struct SplitQuestion {
 inline constexpr long kSplitBudget = 2'000'000;
 Shares cheapest_split(const SplitQuestion& question, long budget = kSplitBudget);
 
+// What planner and judge, each for itself, found before, as in PlanOptions; may be null.
+struct PipelineMemos {
+  planners::serving::PoolMemo* planners = nullptr;
+  verify::PoolMemo* judges = nullptr;
+};
+
 // A plan for services of which some are pipelines, judged.
 Result<Made<plan::ServingPlan>> plan_pipelines(const plan::ServingProblem& problem,
                                                const PlanServices& plan_services,
                                                Split split = Split::planned,
                                                double most_stretch = kStretches[0],
-                                               verify::PoolMemo* judges_pools = nullptr);
+                                               PipelineMemos memos = {});
 
 // As a plan that follows needs it: the shares of a pipeline's steps, and what they are of.
 plan::PlannedService shares_kept(const plan::PlannedService& row);
@@ -69,7 +75,6 @@ std::optional<plan::Judged<plan::ServingPlan>> plan_with_shares(const plan::Serv
                                                                 const plan::ServingPlan& current,
                                                                 const PlanServices& plan_services,
                                                                 const PlanServices& from_nothing,
-                                                                verify::PoolMemo* judges_pools =
-                                                                    nullptr);
+                                                                PipelineMemos memos = {});
 
 }  // namespace partita::decide

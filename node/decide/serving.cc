@@ -12,6 +12,7 @@
 #include "base/nearest.h"
 #include "decide/in_place.h"
 #include "decide/pipelines.h"
+#include "plan/digest.h"
 #include "plan/predictions.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/pool_memo.h"
@@ -35,7 +36,26 @@ planners::serving::Options serving_options(const PlanOptions& options) {
           .progress = options.watch.progress,
           .pools = options.planners_pools,
           .tokens = options.planners_tokens,
+          .rules = options.planners_pools ? &options.planners_pools->rules : nullptr,
           .most_gpus = options.most_gpus};
+}
+
+// Of steps of pipelines, which are planned alone and together again and again.
+planners::serving::Outcome outcome_of(const Planner& planner, const plan::ServingProblem& problem,
+                                      const PlanOptions& options) {
+  const planners::serving::Options how = serving_options(options);
+  const bool known = how.pools && !how.cpu_ms && !problem.goal &&
+                     std::ranges::none_of(problem.services, plan::adds_up);
+  if (!known) return planner.plan(problem, how);
+  std::string key = planner.name + plan::digest(problem);
+  for (const plan::Service& one : problem.services)
+    key += fmt::format("|{}{}", one.name, one.member ? "." : "");
+  for (const plan::FleetEntry& one : problem.fleet)
+    key +=
+        fmt::format("|{}*{}*{}*{}", one.gpu.name, one.count.value_or(-1), one.price, one.node_gpus);
+  key += fmt::format("|{}|{}|{}", problem.max_processes, how.node_budget, how.most_gpus);
+  if (const auto* found = how.pools->outcomes.find(key)) return *found;
+  return how.pools->outcomes.keep(std::move(key), planner.plan(problem, how));
 }
 
 // What a planner made, with what of it rests on predictions.
@@ -316,9 +336,9 @@ Result<MadeAgain> pipelines_again(const plan::ServingProblem& problem,
         return std::move(again.outcome);
       },
       [&](const plan::ServingProblem& asked) {
-        return (*find_planner("", "exact"))->plan(asked, serving_options(options));
+        return outcome_of(**find_planner("", "exact"), asked, options);
       },
-      options.judges_pools);
+      {options.planners_pools, options.judges_pools});
   if (!kept) return make_plan_in_place(problem, current, max_moves, options);
   MadeAgain made{{std::move(kept), {}}, again.changes, std::move(again.curve)};
   const plan::Objective& objective = (*made.made.plan)->objective;
@@ -362,10 +382,8 @@ Result<Made<plan::ServingPlan>> make_plan(const Planner& planner,
   if (has_pipelines(problem))
     return plan_pipelines(
         problem,
-        [&](const plan::ServingProblem& asked) {
-          return planner.plan(asked, serving_options(options));
-        },
-        Split::planned, kStretches[0], options.judges_pools);
+        [&](const plan::ServingProblem& asked) { return outcome_of(planner, asked, options); },
+        Split::planned, kStretches[0], {options.planners_pools, options.judges_pools});
   auto made = TRY(with_room(fmt::format("planner '{}' made a plan", planner.name), problem, options,
                             planner.plan));
   return with_candidates(problem, options, planner.plan,

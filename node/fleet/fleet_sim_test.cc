@@ -55,5 +55,15 @@ TEST(FleetSim, SameSeedIsTheSameStory) {
   EXPECT_EQ(simulate_fleet(options).story, simulate_fleet(options).story);
 }
 
+// With pipelines.
+TEST(FleetSim, WhatIsRememberedTogetherChangesNoStory) {
+  FleetSimOptions options{.seed = 8011, .hours = 1, .tells = true};
+  const FleetSimReport together = simulate_fleet(options);
+  options.remembers = false;
+  const FleetSimReport apart = simulate_fleet(options);
+  EXPECT_GT(together.parts, 0);
+  EXPECT_EQ(together.story, apart.story);
+}
+
 }  // namespace
 }  // namespace partita::fleet

@@ -35,10 +35,13 @@ struct Request {
   Nanos arrived = 0;
   bool refused = false;
   bool let_in = false;
-  std::vector<bool> asked = {};   // per step
-  std::vector<int> missing = {};  // per step: steps that it waits for
-  std::vector<int> made = {};     // per step: requests
-  std::vector<int> open = {};     // per step: of them, not answered
+  struct Step {
+    bool asked = false;
+    int missing = 0;  // steps that it waits for
+    int made = 0;     // requests
+    int open = 0;     // of them, not answered
+  };
+  std::vector<Step> steps = {};
   std::size_t steps_left = 0;
 };
 
@@ -109,18 +112,16 @@ class ChainedWorld {
     const ChainedSource& source = run_.sources[index];
     const std::size_t steps = source.pools.size();
     of_sources_[index].offered(now >= run_.warmup);
-    Request request{.source = index, .arrived = now, .steps_left = steps};
-    for (const auto& before : source.graph.after)
-      request.missing.push_back(static_cast<int>(before.size()));
-    request.asked.resize(steps);
-    request.made.resize(steps);
-    request.open.resize(steps);
-    requests_.push_back(std::move(request));
-    const std::size_t id = requests_.size() - 1;
+    const std::size_t id = fresh_request(steps);
+    Request& request = requests_[id];
+    request.source = index;
+    request.arrived = now;
+    for (std::size_t s = 0; s < steps; ++s)
+      request.steps[s].missing = static_cast<int>(source.graph.after[s].size());
     await(index);
     if (const auto ahead = ahead_of(id, now);
         ahead && !plan::in_time(ahead->end, now + source.slo, source.slo, {0, ahead->overload})) {
-      requests_[id].refused = true;
+      request.refused = true;
       for (std::size_t s = 0; s < steps; ++s)
         pools_[source.pools[s]].admission->held_off(now,
                                                     plan::reckoned_requests(source.graph, s));
@@ -131,16 +132,32 @@ class ChainedWorld {
       if (source.graph.after[s].empty()) begin(id, s, now);
   }
 
+  // A place for one, with the memory of one that is done where there is one.
+  std::size_t fresh_request(std::size_t steps) {
+    std::size_t id = requests_.size();
+    if (done_.empty()) {
+      requests_.emplace_back();
+    } else {
+      id = done_.back();
+      done_.pop_back();
+    }
+    std::vector<Request::Step> memory = std::move(requests_[id].steps);
+    memory.assign(steps, {});
+    requests_[id] = {.steps = std::move(memory), .steps_left = steps};
+    return id;
+  }
+
   // Nothing where nobody refuses, or a single step decides by itself.
   std::optional<plan::WayAhead> ahead_of(std::size_t id, Nanos now) const {
     const Request& request = requests_[id];
     const ChainedSource& source = run_.sources[request.source];
     if (source.pools.size() < 2) return std::nullopt;
+    for (const std::size_t pool : source.pools)
+      if (!pools_[pool].admission) return std::nullopt;
     std::vector<std::optional<plan::Foreseen>> steps(source.pools.size());
     for (std::size_t s = 0; s < steps.size(); ++s) {
       const Pool& pool = pools_[source.pools[s]];
-      if (!pool.admission) return std::nullopt;
-      if (!request.asked[s])
+      if (!request.steps[s].asked)
         steps[s] = foreseen(pool, now, plan::reckoned_requests(source.graph, s), expected(id, s));
     }
     return plan::way_ahead(source.graph, steps, now);
@@ -155,7 +172,7 @@ class ChainedWorld {
   // What a request is still to ask of a step, as reckoned.
   long expected(std::size_t id, std::size_t s) const {
     const Request& request = requests_[id];
-    if (!request.let_in || request.asked[s]) return 0;
+    if (!request.let_in || request.steps[s].asked) return 0;
     return plan::reckoned_requests(run_.sources[request.source].graph, s);
   }
   // It is let in (1), or ends (-1).
@@ -181,13 +198,13 @@ class ChainedWorld {
     if (group == s)
       made = drawn(source.fan_out[s]);
     else if (group < source.pools.size())
-      made = requests_[id].made[group];
-    requests_[id].made[s] = requests_[id].open[s] = made;
+      made = requests_[id].steps[group].made;
+    requests_[id].steps[s].made = requests_[id].steps[s].open = made;
     std::optional<Nanos> done_by;
     if (const auto ahead = ahead_of(id, now))
       done_by = ahead->done_by(s, requests_[id].arrived + source.slo);
     pools_[source.pools[s]].coming -= expected(id, s);
-    requests_[id].asked[s] = true;
+    requests_[id].steps[s].asked = true;
     if (made == 0) return answered_all(id, s, now);
     Pool& pool = pools_[source.pools[s]];
     for (int i = 0; i < made && !requests_[id].refused; ++i) ask(pool, {id, s, now}, done_by);
@@ -213,7 +230,7 @@ class ChainedWorld {
     Pool& pool = pools_[index];
     plan::Dispatcher::Decision decision = pool.dispatcher.step(now);
     for (; decision.dispatch > 0; decision = pool.dispatcher.step(now)) {
-      Running running{{}, decision.member};
+      Running running{std::move(spare_), decision.member};
       for (int i = 0; i < decision.dispatch; ++i) {
         running.batch.push_back(pool.waiting.front());
         pool.waiting.pop_front();
@@ -243,11 +260,14 @@ class ChainedWorld {
 
   void ends(std::size_t index, std::size_t batch, Nanos now) {
     pools_[index].dispatcher.complete(running_[batch].member);
-    const std::vector<Asked> answered = std::exchange(running_[batch].batch, {});
+    std::vector<Asked> answered = std::exchange(running_[batch].batch, {});
     for (const Asked& one : answered) {
       of_pools_[index].done(one.since >= run_.warmup, now - one.since, run_.pools[index].slo);
-      if (--requests_[one.request].open[one.step] == 0) answered_all(one.request, one.step, now);
+      if (--requests_[one.request].steps[one.step].open == 0)
+        answered_all(one.request, one.step, now);
     }
+    answered.clear();
+    spare_ = std::move(answered);
     step(index, now);
   }
 
@@ -258,11 +278,11 @@ class ChainedWorld {
     if (--request.steps_left == 0) {
       of_sources_[request.source].done(request.arrived >= run_.warmup, now - request.arrived,
                                        source.slo);
-      request = {};
+      done_.push_back(id);
       return;
     }
     for (std::size_t t = 0; t < source.pools.size(); ++t)
-      if (std::ranges::count(source.graph.after[t], s) > 0 && --requests_[id].missing[t] == 0)
+      if (std::ranges::count(source.graph.after[t], s) > 0 && --requests_[id].steps[t].missing == 0)
         begin(id, t, now);
   }
 
@@ -291,6 +311,8 @@ class ChainedWorld {
   std::vector<Pool> pools_;
   std::vector<Running> running_;
   std::deque<Request> requests_;
+  std::vector<std::size_t> done_;  // of them: places for others
+  std::vector<Asked> spare_;       // memory of a batch that has ended
   std::vector<Tally> of_sources_, of_pools_;
 };
 

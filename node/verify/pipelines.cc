@@ -54,12 +54,15 @@ struct Source {
 
 // A request under way.
 struct Way {
+  struct Step {
+    int asked = 0;      // its requests
+    int waits_for = 0;  // steps before it that are not done
+    int open = 0;       // its requests that are not done
+    Nanos began = 0;
+  };
   std::size_t source = 0, number = 0;
   Nanos begun = 0;
-  std::vector<int> asked;      // per step: its requests
-  std::vector<int> waits_for;  // per step: steps before it that are not done
-  std::vector<int> open;       // per step: its requests that are not done
-  std::vector<Nanos> began;    // per step
+  std::vector<Step> steps;
   std::size_t steps_left = 0;
 };
 struct Ticket {
@@ -69,14 +72,14 @@ struct Ticket {
 template <class T>
 class Slab {
  public:
-  std::size_t put(T value) {
+  // A place with what was there last: its memory is used again.
+  std::size_t take() {
     if (free_.empty()) {
-      all_.push_back(std::move(value));
+      all_.emplace_back();
       return all_.size() - 1;
     }
     const std::size_t place = free_.back();
     free_.pop_back();
-    all_[place] = std::move(value);
     return place;
   }
   void drop(std::size_t place) { free_.push_back(place); }
@@ -119,8 +122,8 @@ class Driven {
   struct End {
     Nanos time = 0;
     std::size_t member = 0;
-    int place = 0;  // the dispatcher's member
-    std::vector<std::size_t> tickets = {};
+    int place = 0;          // the dispatcher's member
+    std::size_t batch = 0;  // its tickets
     bool operator>(const End& other) const { return time > other.time; }
   };
 
@@ -133,7 +136,11 @@ class Driven {
       const End ended = running_.top();
       running_.pop();
       members_[ended.member].dispatcher.complete(ended.place);
-      for (const std::size_t ticket : ended.tickets) answered(ticket, now);
+      std::vector<std::size_t> tickets = std::move(batches_[ended.batch]);
+      for (const std::size_t ticket : tickets) answered(ticket, now);
+      tickets.clear();
+      batches_[ended.batch] = std::move(tickets);
+      batches_.drop(ended.batch);
       advance(ended.member, now);
     } else if (now == source->next) {
       begin(static_cast<std::size_t>(source - sources_.begin()), now);
@@ -146,11 +153,15 @@ class Driven {
   void begin(std::size_t index, Nanos now) {
     Source& source = sources_[index];
     const std::size_t steps = source.members.size();
-    const std::vector<int> none(steps);
-    Way way{index, source.begun++, now, none, none, none, std::vector<Nanos>(steps), steps};
+    const std::size_t place = ways_.take();
+    Way& way = ways_[place];
+    way.source = index;
+    way.number = source.begun++;
+    way.begun = now;
+    way.steps.assign(steps, {});
+    way.steps_left = steps;
     for (std::size_t s = 0; s < steps; ++s)
-      way.waits_for[s] = static_cast<int>(source.graph.after[s].size());
-    const std::size_t place = ways_.put(std::move(way));
+      way.steps[s].waits_for = static_cast<int>(source.graph.after[s].size());
     for (std::size_t s = 0; s < steps; ++s)
       if (source.graph.after[s].empty()) start(place, s, now);
   }
@@ -161,16 +172,19 @@ class Driven {
     const Source& source = sources_[way.source];
     const std::size_t group = source.graph.group[s];
     const bool alone = group == source.members.size();
-    way.asked[s] = alone        ? 1
-                   : group == s ? poisson(source.terms->pipeline->steps[s].fan_out)
-                                : way.asked[group];
-    const int count = way.open[s] = way.asked[s];
-    way.began[s] = now;
+    Way::Step& step = way.steps[s];
+    step.asked = alone        ? 1
+                 : group == s ? poisson(source.terms->pipeline->steps[s].fan_out)
+                              : way.steps[group].asked;
+    const int count = step.open = step.asked;
+    step.began = now;
     if (count == 0) return finished(place, s, now);
     const std::size_t member = source.members[s];
     for (int i = 0; i < count; ++i) {
       members_[member].dispatcher.arrive(now);
-      members_[member].waiting.push_back(tickets_.put({place, s}));
+      const std::size_t ticket = tickets_.take();
+      tickets_[ticket] = {place, s};
+      members_[member].waiting.push_back(ticket);
     }
     advance(member, now);
   }
@@ -178,12 +192,12 @@ class Driven {
   void answered(std::size_t ticket, Nanos now) {
     const Ticket of = tickets_[ticket];
     tickets_.drop(ticket);
-    if (--ways_[of.way].open[of.step] == 0) finished(of.way, of.step, now);
+    if (--ways_[of.way].steps[of.step].open == 0) finished(of.way, of.step, now);
   }
 
   void finished(std::size_t place, std::size_t s, Nanos now) {
     Source& source = sources_[ways_[place].source];
-    source.of_step[s].push_back(now - ways_[place].began[s]);
+    source.of_step[s].push_back(now - ways_[place].steps[s].began);
     if (--ways_[place].steps_left == 0) {
       if (const Way& way = ways_[place]; way.number < source.latencies.size()) {
         source.latencies[way.number] = now - way.begun;
@@ -192,7 +206,8 @@ class Driven {
       return ways_.drop(place);
     }
     for (std::size_t t = 0; t < source.members.size(); ++t)
-      if (std::ranges::binary_search(source.graph.after[t], s) && --ways_[place].waits_for[t] == 0)
+      if (std::ranges::binary_search(source.graph.after[t], s) &&
+          --ways_[place].steps[t].waits_for == 0)
         start(place, t, now);
   }
 
@@ -200,12 +215,12 @@ class Driven {
     Member& member = members_[index];
     plan::Dispatcher::Decision decision = member.dispatcher.step(now);
     for (; decision.dispatch > 0; decision = member.dispatcher.step(now)) {
-      End end{now + decision.duration, index, decision.member};
+      const End end{now + decision.duration, index, decision.member, batches_.take()};
       for (int i = 0; i < decision.dispatch; ++i) {
-        end.tickets.push_back(member.waiting.front());
+        batches_[end.batch].push_back(member.waiting.front());
         member.waiting.pop_front();
       }
-      running_.push(std::move(end));
+      running_.push(end);
     }
     member.wake = decision.wake_at;
   }
@@ -221,6 +236,7 @@ class Driven {
   std::priority_queue<End, std::vector<End>, std::greater<>> running_;
   Slab<Way> ways_;
   Slab<Ticket> tickets_;
+  Slab<std::vector<std::size_t>> batches_;  // tickets
   Rng rng_;
 };
 

@@ -82,8 +82,10 @@ bool same_for_plans(const NodeGpu& a, const NodeGpu& b) {
 
 std::string key_of(const NodeAsk& ask) {
   std::string key;
-  for (const plan::Service& one : ask.services)
-    key += fmt::format("{}={}|", one.name, one.rate.value);
+  for (const plan::Service& one : ask.services) {
+    key += one.name + '=';
+    key.append(reinterpret_cast<const char*>(&one.rate.value), sizeof one.rate.value);
+  }
   return key;
 }
 
@@ -270,7 +272,7 @@ Guess NodePlanner::guess(const plan::Service& service, const NodeRecord& node) {
     }
     if (service.tokens && entry->engines.contains(service.model))  // the planner says how much
       return {std::numeric_limits<double>::infinity(), double(entry->gpu.compute_slices)};
-    const std::pair key(gpu.model, fmt::format("{}:{}", service.model, service.slo.value));
+    const auto key = std::tie(gpu.model, service.model, service.slo.value);
     auto known = memory_->per_slice.find(key);
     if (known == memory_->per_slice.end())
       known = memory_->per_slice.emplace(key, rate_per_slice(service, *entry)).first;

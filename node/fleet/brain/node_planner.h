@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 namespace partita::fleet {
 
 class PlannerMemory;
+class ReadTexts;
 
 // What plans are made with; the same on all nodes that may lead.
 struct FleetGround {
@@ -31,6 +33,7 @@ struct FleetGround {
   long node_budget = 20'000;  // of a planner's search, per node
   // Of brains in one thread that remember together; null: each has its own.
   std::shared_ptr<PlannerMemory> memory = {};
+  std::shared_ptr<ReadTexts> texts = {};
 };
 
 // What serves on a node, or shall by its part, stays as it is where there is room beside it. Else
@@ -67,7 +70,8 @@ class PlannerMemory {
 
   planners::serving::PoolMemo planners_pools;
   verify::PoolMemo judges_pools;
-  std::map<std::pair<std::string, std::string>, double> per_slice;  // by GPU model and terms
+  // By GPU model, model and SLO.
+  std::map<std::tuple<std::string, std::string, double>, double, std::less<>> per_slice;
 
  private:
   // All of an ask that its answer hangs on, and the answer.

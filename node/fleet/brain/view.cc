@@ -28,8 +28,8 @@ Result<std::string> parse_fleet_word(const std::string& context, const std::stri
 
 void FleetView::hear(const Keys& keys, std::string_view key,
                      const std::optional<std::string>& value, long version) {
-  if (!key.starts_with(keys.root)) return;
-  const std::string name(key), rest(key.substr(keys.root.size()));
+  const std::string name(key), rest(keys.rest(key));
+  if (rest.empty()) return;
   damaged.erase(name);
   const auto under = [&](std::string_view folder) { return rest.starts_with(folder); };
   const auto tail = [&] { return rest.substr(rest.find('/') + 1); };
@@ -44,14 +44,17 @@ void FleetView::hear(const Keys& keys, std::string_view key,
   const auto one_of = [&](auto& all, auto parse, auto take) {
     all.erase(tail());
     if (!value) return;
-    auto read = parse(name, *value);
+    auto read = texts ? texts->read(parse, name, *value) : parse(name, *value);
     if (!read)
       damaged[name] = to_string(read.error());
     else
       all.insert_or_assign(tail(), take(*std::move(read)));
   };
   const auto as_it_is = [](auto read) { return read; };
-  if (rest == "wanted") return only(wanted, parse_wanted);
+  if (rest == "wanted")
+    return only(wanted, [&](const std::string& file, const std::string& text) {
+      return texts ? texts->read(parse_wanted, file, text) : parse_wanted(file, text);
+    });
   if (rest == "leader") return only(leader, parse_leader_record);
   if (rest == "power") return only(power, parse_power);
   if (rest == "budgets") return only(budgets, parse_budgets);

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
+#include "base/recalled.h"
 #include "fleet/brain/power.h"
 #include "fleet/brain/values.h"
 
@@ -25,9 +28,35 @@ struct Keys {
   std::string part(const std::string& name) const { return root + "parts/" + name; }
   std::string rates(const std::string& name) const { return root + "rates/" + name; }
   std::string history() const { return root + "history/"; }
+  // What follows the root in one of these; empty: it is no key of this fleet.
+  std::string_view rest(std::string_view key) const {
+    return key.starts_with(root) ? key.substr(root.size()) : std::string_view{};
+  }
 };
 // Of fleets and nodes: a word of letters, digits, `-`, `_` and `.`; bad_input with `context`.
 Result<std::string> parse_fleet_word(const std::string& context, const std::string& text);
+
+// What texts were read as, for brains in one thread that hear the same ones. Never changes what is
+// read. Bounded.
+class ReadTexts {
+ public:
+  template <class T>
+  Result<T> read(Result<T> (*parse)(const std::string&, std::string_view), const std::string& key,
+                 const std::string& text) {
+    auto& known = std::get<Recalled<std::string, T>>(known_);
+    if (const T* found = known.find(text)) return *found;
+    auto fresh = parse(key, text);
+    if (fresh) known.keep(text, *fresh);
+    return fresh;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 2000;  // of each kind
+  std::tuple<Recalled<std::string, NodeRecord>, Recalled<std::string, Part>,
+             Recalled<std::string, RateRecord>, Recalled<std::string, FleetEvent>,
+             Recalled<std::string, Wanted>>
+      known_{kMost, kMost, kMost, kMost, kMost};
+};
 
 struct FleetView {
   std::optional<Wanted> wanted;
@@ -44,6 +73,8 @@ struct FleetView {
   std::map<std::string, std::string> damaged;  // keys, and why they cannot be read
 
   std::map<std::string, FleetEvent> history;  // by key, so in order of time
+
+  std::shared_ptr<ReadTexts> texts = {};  // of several views; null: each text is read
 
   // A key has this value since that revision of the store; none: it is gone. Keys of others are
   // passed over.

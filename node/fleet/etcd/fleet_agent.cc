@@ -21,10 +21,11 @@ constexpr double kRateMoved = 0.1;
 // For comparisons within this process.
 std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
 
+bool moved(double before, double now) { return !(std::abs(before - now) <= kRateMoved * before); }
+
 bool moved(const Rates& before, const Rates& now) {
-  if (before.size() != now.size()) return true;
   return !std::ranges::equal(before, now, [](const auto& a, const auto& b) {
-    return a.first == b.first && std::abs(a.second - b.second) <= kRateMoved * a.second;
+    return a.first == b.first && !moved(a.second, b.second);
   });
 }
 
@@ -40,10 +41,9 @@ std::string told(const std::vector<std::string>& changes) {
 }  // namespace
 
 FleetAgent::FleetAgent(FleetAgentSettings settings, Store& store, FleetGround ground)
-    : settings_(std::move(settings)),
-      keys_(settings_.fleet),
-      store_(store),
-      leader_(std::move(ground)) {}
+    : settings_(std::move(settings)), keys_(settings_.fleet), store_(store), leader_(ground) {
+  view_.texts = std::move(ground.texts);
+}
 
 Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& node) {
   turn_ = {};
@@ -125,58 +125,68 @@ Result<void> FleetAgent::stay() {
 
 Result<void> FleetAgent::hear() {
   if (!watch_ || now_ms_ - read_ms_ >= kReadAnewMs) return read_anew();
-  const auto seen = watch_->take();
+  auto seen = watch_->take();
   if (!seen) return read_anew();
-  for (const SeenChange& one : *seen) hear_of(one.key, one.value, one.version);
+  for (SeenChange& one : *seen) hear_of(one.key, std::move(one.value), one.version);
   return {};
 }
 
 Result<void> FleetAgent::read_anew() {
-  const auto range = store_.range(keys_.root);
-  if (!range) return failed(range.error());
-  auto watch = store_.watch(keys_.root, range->revision);
-  if (!watch) return failed(watch.error());
-  fence_ = 0;
   std::vector<std::string> gone;
-  std::vector<const KeyValue*> others;
-  auto known = known_.begin();  // both are in the order of keys
-  for (const KeyValue& one : range->all) {
-    for (; known != known_.end() && known->first < one.key; ++known) gone.push_back(known->first);
-    const bool is_known = known != known_.end() && known->first == one.key;
-    if (!is_known || known->second != Known{one.version, hash_of(one.value)})
-      others.push_back(&one);
+  std::vector<KeyValue> others;
+  long fence = 0;
+  const std::string leads = keys_.leader();
+  const bool trusts = watch_ != nullptr;  // after trouble every text is compared
+  auto known = known_.begin();            // both are in the order of keys
+  const auto revision = store_.read(keys_.root, [&](const KeyValue& one, std::uint64_t stamp) {
+    if (one.lease == lease_ && one.key == leads) fence = one.created;
+    if (trusts && stamp != 0 && known != known_.end() && known->second.stamp == stamp)
+      return void(++known);
+    int order = -1;
+    for (; known != known_.end() && (order = known->first.compare(one.key)) < 0; ++known)
+      gone.push_back(known->first);
+    const bool is_known = known != known_.end() && order == 0;
+    if (!is_known || !known->second.is(one.version, hash_of(one.value)))
+      others.push_back(one);
+    else
+      known->second.stamp = stamp;
     if (is_known) ++known;
-    if (one.key == keys_.leader() && one.lease == lease_) fence_ = one.created;
-  }
+  });
+  if (!revision) return failed(revision.error());
+  auto watch = store_.watch(keys_.root, *revision);
+  if (!watch) return failed(watch.error());
+  fence_ = fence;
   for (; known != known_.end(); ++known) gone.push_back(known->first);
-  for (const std::string& key : gone) hear_of(key, {}, range->revision);
-  for (const KeyValue* one : others) hear_of(one->key, one->value, one->version);
+  for (const std::string& key : gone) hear_of(key, {}, *revision);
+  for (KeyValue& one : others) hear_of(one.key, std::move(one.value), one.version);
   watch_ = *std::move(watch);
   read_ms_ = now_ms_;
   return {};
 }
 
 // What only a leader reads, and who asks for the view, is read when they do.
-void FleetAgent::hear_of(const std::string& key, const std::optional<std::string>& value,
-                         long version) {
-  const bool later =
-      value && (key.starts_with(keys_.node("")) || key.starts_with(keys_.rates("")) ||
-                key.starts_with(keys_.history()) ||
-                (key.starts_with(keys_.part("")) && key != keys_.part(settings_.node)));
-  unread_.erase(key);
-  if (later)
-    unread_[key] = {*value, version};
-  else
-    view_.hear(keys_, key, value, version);
+void FleetAgent::hear_of(const std::string& key, std::optional<std::string> value, long version) {
+  const std::string_view rest = keys_.rest(key);
+  const bool is_history = rest.starts_with("history/"), is_rates = rest.starts_with("rates/");
+  auto known = std::ranges::lower_bound(known_, key, {}, &std::pair<std::string, Known>::first);
+  const bool is_known = known != known_.end() && known->first == key;
+  if (value && !is_known) known = known_.insert(known, {key, {}});
   if (value)
-    known_[key] = {version, hash_of(*value)};
-  else
-    known_.erase(key);
-  if (key.starts_with(keys_.history())) return;
+    known->second = {version, hash_of(*value), 0};
+  else if (is_known)
+    known_.erase(known);
+  if (value && (is_history || is_rates || rest.starts_with("nodes/") ||
+                (rest.starts_with("parts/") && key != keys_.part(settings_.node)))) {
+    unread_[key] = {*std::move(value), version};
+  } else {
+    unread_.erase(key);
+    view_.hear(keys_, key, value, version);
+  }
+  if (is_history) return;
   changed_ = power_changed_ = true;
-  if (!key.starts_with(keys_.rates(""))) ++changes_;
-  if (key == keys_.leader() && (!view_.leader || view_.leader->node != settings_.node)) fence_ = 0;
-  if (key == keys_.node(settings_.node) && !value) registered_.reset();
+  if (!is_rates) ++changes_;
+  if (rest == "leader" && (!view_.leader || view_.leader->node != settings_.node)) fence_ = 0;
+  if (!value && key == keys_.node(settings_.node)) registered_.reset();
 }
 
 void FleetAgent::read_up_others() {
@@ -194,7 +204,7 @@ void FleetAgent::read_up() {
 Result<void> FleetAgent::register_node(const NodeNow& node) {
   const bool other = moved(rated_, node.rates) || moved(uncarried_, node.uncarried) ||
                      judged_ != node.verdicts ||
-                     moved({{"", drawn_.value_or(0)}}, {{"", node.gpu_draw_w.value_or(0)}});
+                     moved(drawn_.value_or(0), node.gpu_draw_w.value_or(0));
   const bool rates_due = now_ms_ - rated_ms_ >= kRatesMs && other;
   if (node.record == registered_ && !rates_due) return {};
   Transaction transaction;

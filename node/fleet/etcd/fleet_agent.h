@@ -80,7 +80,7 @@ class FleetAgent {
   Result<void> stay();
   Result<void> hear();
   Result<void> read_anew();
-  void hear_of(const std::string& key, const std::optional<std::string>& value, long version);
+  void hear_of(const std::string& key, std::optional<std::string> value, long version);
   void read_up_others();
   void read_up();
   Result<void> register_node(const NodeNow& node);
@@ -113,9 +113,11 @@ class FleetAgent {
   struct Known {
     long version = 0;
     std::uint64_t hash = 0;  // a store that has lost everything counts from anew
-    bool operator==(const Known&) const = default;
+    std::uint64_t stamp = 0;
+    bool is(long now, std::uint64_t text) const { return version == now && hash == text; }
   };
-  std::map<std::string, Known> known_;  // keys that are in the view, as they were read
+  // Keys that are in the view, in their order, as they were read.
+  std::vector<std::pair<std::string, Known>> known_;
   struct Unread {
     std::string value;
     long version = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace partita::fleet {
 namespace {
@@ -16,15 +17,21 @@ tl::unexpected<Error> no_lease(long lease) {
 class MemoryStore::Watching final : public Watch {
  public:
   Watching(const MemoryStore& store, std::string prefix, long after)
-      : store_(store), prefix_(std::move(prefix)), after_(after) {}
+      : store_(store),
+        prefix_(std::move(prefix)),
+        after_(after),
+        next_(static_cast<std::size_t>(
+            std::ranges::upper_bound(store.log_, after, {}, &SeenChange::version) -
+            store.log_.begin())) {}
 
   Result<std::vector<SeenChange>> take() override {
     if (after_ < store_.forgotten_)
       return environment_error("", "the changes that are watched for are forgotten");
     std::vector<SeenChange> seen;
-    const auto first = std::ranges::upper_bound(store_.log_, after_, {}, &SeenChange::version);
-    for (auto one = first; one != store_.log_.end(); ++one)
-      if (one->key.starts_with(prefix_)) seen.push_back(*one);
+    for (; next_ < store_.log_.size(); ++next_)
+      if (const SeenChange& one = store_.log_[next_];
+          one.version > after_ && one.key.starts_with(prefix_))
+        seen.push_back(one);
     after_ = store_.revision_;
     return seen;
   }
@@ -33,30 +40,51 @@ class MemoryStore::Watching final : public Watch {
   const MemoryStore& store_;
   std::string prefix_;
   long after_;
+  std::size_t next_;  // in the log
 };
 
 void MemoryStore::tell_time(std::int64_t now_ms) {
   now_ms_ = std::max(now_ms_, now_ms);
+  if (now_ms_ < first_end_ms_) return;
   std::vector<long> due;
+  first_end_ms_ = std::numeric_limits<std::int64_t>::max();
   for (const auto& [id, lease] : leases_)
-    if (lease.ends_ms <= now_ms_) due.push_back(id);
+    if (lease.ends_ms <= now_ms_)
+      due.push_back(id);
+    else
+      first_end_ms_ = std::min(first_end_ms_, lease.ends_ms);
   for (const long id : due) end(id);
 }
 
-bool MemoryStore::holds(const Condition& condition) const {
-  const auto found = keys_.find(condition.key);
-  if (found == keys_.end()) return condition.revision == 0;
-  return condition.revision == (condition.what == Condition::What::created ? found->second.created
-                                                                           : found->second.version);
+std::vector<MemoryStore::Held>::iterator MemoryStore::place_of(const std::string& key) {
+  return std::ranges::lower_bound(keys_, key, {}, &KeyValue::key);
+}
+
+MemoryStore::Held* MemoryStore::find(const std::string& key) {
+  const auto place = place_of(key);
+  return place != keys_.end() && place->key == key ? &*place : nullptr;
+}
+
+bool MemoryStore::holds(const Condition& condition) {
+  const Held* found = find(condition.key);
+  if (found == nullptr) return condition.revision == 0;
+  return condition.revision ==
+         (condition.what == Condition::What::created ? found->created : found->version);
 }
 
 // At the revision of the store.
 void MemoryStore::write(const Change& change) {
+  auto place = place_of(change.key);
+  const bool is_there = place != keys_.end() && place->key == change.key;
   if (!change.value) {
-    if (keys_.erase(change.key) > 0) log_.push_back({change.key, {}, revision_});
+    if (!is_there) return;
+    keys_.erase(place);
+    log_.push_back({change.key, {}, revision_});
     return;
   }
-  KeyValue& key = keys_[change.key];
+  if (!is_there) place = keys_.insert(place, Held{});
+  Held& key = *place;
+  key.stamp = ++last_stamp_;
   if (key.created == 0) key.created = revision_;
   key.key = change.key;
   key.value = *change.value;
@@ -68,8 +96,8 @@ void MemoryStore::write(const Change& change) {
 void MemoryStore::end(long lease) {
   leases_.erase(lease);
   std::vector<std::string> gone;
-  for (const auto& [name, key] : keys_)
-    if (key.lease == lease) gone.push_back(name);
+  for (const Held& one : keys_)
+    if (one.lease == lease) gone.push_back(one.key);
   if (gone.empty()) return;
   ++revision_;
   for (const std::string& name : gone) write({name, {}, 0});
@@ -77,10 +105,15 @@ void MemoryStore::end(long lease) {
 
 Result<Range> MemoryStore::range(const std::string& prefix) {
   Range range{{}, revision_};
-  for (auto key = keys_.lower_bound(prefix); key != keys_.end() && key->first.starts_with(prefix);
-       ++key)
-    range.all.push_back(key->second);
+  static_cast<void>(read(prefix, [&](const KeyValue& one, auto) { range.all.push_back(one); }));
   return range;
+}
+
+Result<long> MemoryStore::read(const std::string& prefix, const Hear& hear) {
+  const auto last = std::partition_point(
+      place_of(prefix), keys_.end(), [&](const Held& one) { return one.key.starts_with(prefix); });
+  for (auto one = place_of(prefix); one != last; ++one) hear(*one, one->stamp);
+  return revision_;
 }
 
 Result<Committed> MemoryStore::commit(const Transaction& transaction) {
@@ -92,8 +125,9 @@ Result<Committed> MemoryStore::commit(const Transaction& transaction) {
   if (!std::ranges::all_of(transaction.conditions,
                            [&](const Condition& one) { return holds(one); }))
     return Committed{false, revision_};
-  const bool changes = std::ranges::any_of(
-      transaction.changes, [&](const Change& one) { return one.value || keys_.contains(one.key); });
+  const bool changes = std::ranges::any_of(transaction.changes, [&](const Change& one) {
+    return one.value || find(one.key) != nullptr;
+  });
   if (changes) ++revision_;
   for (const Change& change : transaction.changes) write(change);
   return Committed{true, revision_};
@@ -102,6 +136,7 @@ Result<Committed> MemoryStore::commit(const Transaction& transaction) {
 Result<long> MemoryStore::grant(int seconds) {
   const std::int64_t length = std::int64_t{seconds} * 1000;
   leases_[++last_lease_] = {length, now_ms_ + length};
+  first_end_ms_ = std::min(first_end_ms_, now_ms_ + length);
   return last_lease_;
 }
 

@@ -19,6 +19,7 @@ class MemoryStore final : public Store {
   long revision() const { return revision_; }
 
   Result<Range> range(const std::string& prefix) override;
+  Result<long> read(const std::string& prefix, const Hear& hear) override;
   Result<Committed> commit(const Transaction& transaction) override;
   Result<long> grant(int seconds) override;
   Result<void> keep_alive(long lease) override;
@@ -30,15 +31,23 @@ class MemoryStore final : public Store {
   struct Lease {
     std::int64_t length_ms = 0, ends_ms = 0;
   };
-  bool holds(const Condition& condition) const;
+  bool holds(const Condition& condition);
   void write(const Change& change);
   void end(long lease);
 
-  std::map<std::string, KeyValue> keys_;
+  struct Held : KeyValue {
+    std::uint64_t stamp = 0;
+  };
+  // Where the key is, or would be.
+  std::vector<Held>::iterator place_of(const std::string& key);
+  Held* find(const std::string& key);
+
+  std::vector<Held> keys_;  // in their order: they are read far more often than they come
   std::map<long, Lease> leases_;
   std::vector<SeenChange> log_;
-  std::int64_t now_ms_ = 0;
+  std::int64_t now_ms_ = 0, first_end_ms_ = 0;  // no lease ends before
   long revision_ = 1, last_lease_ = 0, forgotten_ = 0;
+  std::uint64_t last_stamp_ = 0;
 };
 
 }  // namespace partita::fleet

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,6 +75,15 @@ class Store {
   virtual ~Store() = default;
   // Keys that begin so.
   virtual Result<Range> range(const std::string& prefix) = 0;
+  // The same, told one by one once all are read, where nobody keeps them; the store's revision. The
+  // same stamp is the same key with the same value, as long as this store lives; 0: it keeps none.
+  using Hear = std::function<void(const KeyValue&, std::uint64_t stamp)>;
+  virtual Result<long> read(const std::string& prefix, const Hear& hear) {
+    const auto all = range(prefix);
+    if (!all) return failed(all.error());
+    for (const KeyValue& one : all->all) hear(one, 0);
+    return all->revision;
+  }
   // An error leaves open whether it was done.
   virtual Result<Committed> commit(const Transaction& transaction) = 0;
   virtual Result<long> grant(int seconds) = 0;

@@ -23,6 +23,13 @@ class FaultStore final : public Store {
   Result<Range> range(const std::string& prefix) override {
     return call([&] { return store_.range(prefix); });
   }
+  Result<long> read(const std::string& prefix, const Hear& hear) override {
+    return call([&] {
+      return store_.read(prefix, [&](const KeyValue& one, std::uint64_t stamp) {
+        if (answers_) hear(one, stamp);
+      });
+    });
+  }
   Result<Committed> commit(const Transaction& transaction) override {
     return call([&] { return store_.commit(transaction); });
   }
@@ -62,14 +69,15 @@ class FaultStore final : public Store {
     if (cut_ || killed_) return no_answer();
     const double draw = rng_.uniform();
     if (draw < lost_ / 2) return no_answer();
+    answers_ = draw >= lost_;
     auto answer = does();
-    if (draw < lost_) return no_answer();
+    if (!answers_) return no_answer();
     return answer;
   }
 
   Store& store_;
   Rng rng_;
-  bool cut_ = false, killed_ = false;
+  bool cut_ = false, killed_ = false, answers_ = true;
   double lost_ = 0;
   int kill_after_ = -1;
 };

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -48,7 +49,8 @@ struct SimNode {
   bool cursed = false;                    // its agent dies while it leads
   bool carrying = false;                  // it is being made so
   std::int64_t carried_ms = 0, well_ms = 0;
-  long newest = 0;  // part that it ever took
+  long newest = 0;           // part that it ever took
+  long arriving_as_of = -1;  // what it hangs on, as it was then
   Rates arriving, uncarried;
   std::map<std::string, std::int64_t> uncarried_ms;  // when it was counted last
 };
@@ -73,7 +75,11 @@ Rates carried_there(const std::vector<SimNode>& nodes) {
 class CarriedThere {
  public:
   explicit CarriedThere(const std::vector<SimNode>& nodes) : nodes_(nodes) {}
-  void changed() { all_.reset(); }
+  void changed() {
+    all_.reset();
+    ++version_;
+  }
+  long version() const { return version_; }
   const Rates& all() {
     if (!all_) all_ = carried_there(nodes_);
     return *all_;
@@ -86,20 +92,22 @@ class CarriedThere {
  private:
   const std::vector<SimNode>& nodes_;
   std::optional<Rates> all_;
+  long version_ = 0;
 };
 
-// Of all agents of a simulation, since they are in one thread.
-FleetGround shared_ground() {
+// Agents of a simulation may remember together, since they are in one thread.
+FleetGround ground_of(const FleetSimOptions& options) {
   FleetGround ground = ground_of_tests();
+  if (!options.remembers) return ground;
   ground.memory = std::make_shared<PlannerMemory>();
+  ground.texts = std::make_shared<ReadTexts>();
   return ground;
 }
 
 // What arrives at the gateway of a node: its part of what clients ask for, by what it carries of
-// all; of a service that nobody carries, by how many gateways there are, and that is said for a
-// while after.
-void arrive(SimNode& node, const std::vector<SimNode>& nodes, const Rates& all, const Rates& asked,
-            std::int64_t now) {
+// all; of a service that nobody carries, by how many gateways there are.
+void arrive_anew(SimNode& node, const std::vector<SimNode>& nodes, const Rates& all,
+                 const Rates& asked) {
   const Rates own = rates_of(node.record.carries);
   const auto doors =
       std::ranges::count_if(nodes, [](const SimNode& one) { return one.alive && !one.cut; });
@@ -108,13 +116,19 @@ void arrive(SimNode& node, const std::vector<SimNode>& nodes, const Rates& all, 
     const auto carried = all.find(service), here = own.find(service);
     if (carried == all.end()) {
       node.uncarried[service] = rate / static_cast<double>(std::max<std::ptrdiff_t>(1, doors));
-      node.uncarried_ms[service] = now;
     } else if (here != own.end()) {
       node.arriving[service] = rate * here->second / carried->second;
     }
   }
-  std::erase_if(node.uncarried,
-                [&](const auto& one) { return now - node.uncarried_ms[one.first] > kSaidMs; });
+}
+
+// What was asked for in vain is said for a while after.
+void forget_uncarried(SimNode& node, const Rates& all, const Rates& asked, std::int64_t now) {
+  std::erase_if(node.uncarried, [&](const auto& one) {
+    std::int64_t& counted = node.uncarried_ms[one.first];
+    if (!all.contains(one.first) && asked.contains(one.first)) counted = now;
+    return now - counted > kSaidMs;
+  });
 }
 
 // Clients ask for more or less than the file says.
@@ -126,8 +140,10 @@ class Clients {
       times_[service] = kLeastAsked + (kMostAsked - kLeastAsked) * rng_.uniform();
     hear(file);
   }
+  long version() const { return version_; }
   // The file has these rates from now on.
   void hear(const Rates& file) {
+    ++version_;
     asked_ = file;
     for (auto& [service, rate] : asked_) rate *= times_.at(service);
   }
@@ -136,6 +152,7 @@ class Clients {
  private:
   Rng rng_;
   Rates times_, asked_;  // times the rate in the file
+  long version_ = 0;
 };
 
 // What clients ask for is what is planned for, whoever carries it, or nobody.
@@ -226,31 +243,44 @@ std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
   return faults;
 }
 
-// What of a service is carried, and is to stay by the parts that were written: during a move both
+// What of services is carried, and is to stay by the parts that were written: during a move both
 // nodes carry it.
 class Promises {
  public:
-  double of(const std::string& service, const std::vector<SimNode>& nodes, MemoryStore& store,
-            const Keys& keys) {
-    if (std::exchange(revision_, store.revision()) != store.revision()) {
-      staying_.clear();
-      const auto range = store.range(keys.part(""));
-      for (const KeyValue& one : range->all)
-        if (const auto part = parse_part(one.key, one.value))
-          staying_[part->node] = rates_of(*part);
-    }
-    double all = 0;
-    for (const SimNode& node : nodes) {
-      if (!node.alive || node.cut) continue;
-      const Rates stays = lower(rates_of(node.record.carries), staying_[node.record.node]);
-      if (const auto found = stays.find(service); found != stays.end()) all += found->second;
-    }
-    return all;
+  // `carried`: counts what nodes carry.
+  const Rates& all(const std::vector<SimNode>& nodes, long carried, MemoryStore& store,
+                   const Keys& keys) {
+    if (std::pair(store.revision(), carried) == as_of_) return all_;
+    if (store.revision() != as_of_.first) read(store, keys);
+    as_of_ = {store.revision(), carried};
+    all_.clear();
+    for (const SimNode& node : nodes)
+      if (const auto staying = staying_.find(node.record.node);
+          staying != staying_.end() && node.alive && !node.cut)
+        for (const auto& [service, rate] :
+             lower(rates_of(node.record.carries), staying->second.rates))
+          all_[service] += rate;
+    return all_;
   }
 
  private:
-  std::map<std::string, Rates> staying_;  // by node
-  long revision_ = -1;                    // of the store
+  struct Staying {
+    long version = 0;
+    Rates rates;
+  };
+  void read(MemoryStore& store, const Keys& keys) {
+    const auto read = store.read(keys.part(""), [&](const KeyValue& one, auto) {
+      Staying& its = staying_[one.key.substr(keys.part("").size())];
+      if (std::exchange(its.version, one.version) == one.version) return;
+      const auto part = parse_part(one.key, one.value);
+      its.rates = part ? rates_of(*part) : Rates{};
+    });
+    CHECK(read.has_value());
+  }
+
+  std::map<std::string, Staying> staying_;  // by node
+  std::pair<long, long> as_of_{-1, -1};     // revision of the store, and what nodes carry
+  Rates all_;
 };
 
 class FleetSim {
@@ -538,11 +568,15 @@ class FleetSim {
     if (node.carrying && now_ >= node.carried_ms) carried_out(node);
     if (now_ < node.next_turn_ms) return;
     node.next_turn_ms = now_ + static_cast<std::int64_t>(kTurnMs * (0.8 + 0.4 * rng_.uniform()));
-    arrive(node, nodes_, carried_.all(), clients_.asked(), now_);
+    if (const long as_of = carried_.version() + clients_.version();
+        std::exchange(node.arriving_as_of, as_of) != as_of)
+      arrive_anew(node, nodes_, carried_.all(), clients_.asked());
+    forget_uncarried(node, carried_.all(), clients_.asked(), now_);
     const bool busy = node.carrying || !node.record.trouble.empty();
     NodeNow is{std::move(node.record), busy, std::move(node.arriving), std::move(node.uncarried)};
     Turn turn = node.agent->turn(clock_of(node, now_, rng_), kStartMs + now_ + node.off_ms, is);
     node.record = std::move(is.record);
+    node.arriving = std::move(is.rates);
     node.uncarried = std::move(is.uncarried);
     ++report_.turns;
     for (const std::string& said : turn.said) {
@@ -625,16 +659,23 @@ class FleetSim {
   }
 
   void check_services() {
+    const std::tuple as_of(carried_.version(), store_.revision(), report_.wishes);
+    if (std::exchange(well_as_of_, as_of) == as_of && is_well_) return;
+    is_well_ = true;
     for (const auto& [service, rate] : rates_) {
       double& had = had_[service];
       const double is = carried_.of(service);
       std::int64_t& since = short_ms_[service];
       if (is >= had * (1 - 1e-6)) {
         since = 0;
-        if (had < std::min(rate, is))
-          had = std::max(had, std::min(rate, promises_.of(service, nodes_, store_, keys_)));
+        if (had < std::min(rate, is)) {
+          const Rates& all = promises_.all(nodes_, carried_.version(), store_, keys_);
+          if (const auto promise = all.find(service); promise != all.end())
+            had = std::max(had, std::min(rate, promise->second));
+        }
         continue;
       }
+      is_well_ = false;
       if (since == 0) since = now_;
       report_.longest_short_ms = std::max(report_.longest_short_ms, now_ - since);
       // Room that comes is used within the same time.
@@ -655,8 +696,11 @@ class FleetSim {
       wrong("after a calm spell: " + text);
     };
     FleetView view;
-    const auto range = store_.range(keys_.root);
-    for (const KeyValue& one : range->all) view.hear(keys_, one.key, one.value, one.version);
+    view.texts = ground_.texts;
+    const auto read = store_.read(keys_.root, [&](const KeyValue& one, auto) {
+      view.hear(keys_, one.key, one.value, one.version);
+    });
+    CHECK(read.has_value());
     if (!view.leader) return fault("nobody leads");
     if (!view.damaged.empty()) fault(view.damaged.begin()->second);
     Leader brain(ground_);
@@ -694,7 +738,7 @@ class FleetSim {
   static constexpr double kRatePerSlice = 130;
 
   const FleetSimOptions options_;
-  const FleetGround ground_ = shared_ground();
+  const FleetGround ground_ = ground_of(options_);
   Rng rng_;
   FleetSimReport report_;
   MemoryStore store_;
@@ -713,6 +757,9 @@ class FleetSim {
   std::map<std::string, double> had_;
   Promises promises_;
   std::map<std::string, std::int64_t> excused_ms_, short_ms_;
+  // No service was short when these were so: what nodes carry, the store's revision, wishes.
+  std::tuple<long, long, int> well_as_of_{-1, -1, -1};
+  bool is_well_ = false;
 };
 
 }  // namespace

@@ -23,7 +23,8 @@ inline constexpr std::int64_t kRecoveryMs = 10'000 + 12'000 + 4'000 + 4'000 + 2 
 struct FleetSimOptions {
   std::uint64_t seed = 0;
   int hours = 2;
-  bool tells = false;  // the whole story in `story`
+  bool tells = false;     // the whole story in `story`
+  bool remembers = true;  // all brains together; else each for itself
 };
 
 struct FleetSimReport {

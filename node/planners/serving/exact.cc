@@ -460,7 +460,7 @@ Outcome plan_exact(const plan::ServingProblem& problem, const Options& options) 
     // Many are made until the pools hold, and each keeps all services apart.
     KnownRules rules;
     Options each = options;
-    each.rules = &rules;
+    if (!each.rules) each.rules = &rules;
     PoolMemo pools;
     if (!each.pools && problem.fleet.size() > 1) each.pools = &pools;
     Options share = each;

@@ -4,12 +4,15 @@
 // the simulation would give; it never changes a plan. Bounded: some MiB. One thread at a time.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "base/recalled.h"
 #include "base/units.h"
 #include "model/pool.h"
 #include "plan/serving.h"
+#include "planners/serving/planner.h"
 
 namespace partita::planners::serving {
 
@@ -24,9 +27,19 @@ struct PoolMemo {
   static Key key_of(const plan::Service& service, const model::Pool& pool);
 
   static constexpr std::size_t kMostAnswers = 8'000;  // of each kind
-  explicit PoolMemo(std::size_t most = kMostAnswers) : carried(most), checked(most) {}
+  static constexpr std::size_t kAnswersPerPlan = 4;   // plans are larger
+  explicit PoolMemo(std::size_t most = kMostAnswers)
+      : carried(most),
+        checked(most),
+        outcomes(most / kAnswersPerPlan),
+        pipelines(most / kAnswersPerPlan) {}
   Recalled<Key, bool> carried;
   Recalled<Key, PoolAnswer> checked;
+  // What planners made of the steps of pipelines, and how late the whole ways were with that: the
+  // keys are all that it depends on, of whoever keeps this.
+  Recalled<std::string, Outcome> outcomes;
+  Recalled<std::string, std::map<std::string, Millis>> pipelines;
+  KnownRules rules;
 };
 
 }  // namespace partita::planners::serving
