@@ -670,9 +670,10 @@ void Leader::Work::tell(Decision& decision, const At& at, const Part& part) cons
   std::string less, gains;
   for (const auto& [service, of] : services_) {
     const double was = rate_in(at.held, service), is = rate_in(at.next, service);
+    // Its own part may be what is lost: then it gains what it does not carry.
+    urgent = urgent || (of.lost && more(is, at.pending ? was : rate_in(at.has, service)));
     if (more(is, was)) {
       gains += fmt::format("{}{} {:.4g} req/s", gains.empty() ? "" : ", ", service, is);
-      urgent = urgent || of.lost;
     } else if (more(was, is)) {
       less +=
           fmt::format("{}{} {:.4g} to {:.4g} req/s", less.empty() ? "" : ", ", service, was, is);
