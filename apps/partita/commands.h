@@ -1,5 +1,5 @@
-// The commands of partita itself. Every function adds its subcommand to the tree and returns what to
-// run when it was chosen.
+// The commands of partita itself. Every function adds its subcommand to the tree and returns what
+// to run when it was chosen.
 #pragma once
 
 #include "command.h"

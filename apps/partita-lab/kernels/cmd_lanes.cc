@@ -55,6 +55,10 @@ struct StrassenFlags {
   std::uint64_t seed = 1;
 };
 
+struct StrassenRun {
+  examples::Matrix a, b, c;
+};
+
 struct GraphWork {
   plan::GraphProblem problem;
   exec::TaskGraph graph;                  // as the problem's tasks
@@ -553,10 +557,6 @@ Result<Exit> run_kernels_run(Context& context, LaneRunFlags flags) {
                 flags.output.json() ? json_of(outcomes, inputs, flags, info)
                                     : text_of(outcomes, inputs, flags, info));
 }
-
-struct StrassenRun {
-  examples::Matrix a, b, c;
-};
 
 using plan::GraphTask;
 using plan::GraphTaskKind;

@@ -240,6 +240,17 @@ Result<void> tell_kernels(Context& context, const std::string& trace, const std:
   return context.files.write_atomic(file, to_csv(recorded));
 }
 
+// Runs it to its end in our place of the terminal, and hands it the signals that come for us. Its
+// exit status, or 128 + the signal that ended it.
+Result<int> run_program(const std::vector<std::string>& words, const Environment& added) {
+  const SignalsPassed passed;
+  auto child = TRY(Child::start({.argv = words, .environment = added, .outlives = true}));
+  program_pid = child.pid();
+  const int status = child.wait();
+  program_pid = 0;
+  return status;
+}
+
 Result<Exit> run_remote(Context& context, const RunFlags& flags) {
   const std::string libraries = TRY(client_libraries());
   const std::string path = TRY(find_program(flags.words.front()));
@@ -768,17 +779,6 @@ std::vector<remote::server::ServerState> living_servers(Files& files,
       static_cast<void>(files.remove(path));
   }
   return servers;
-}
-
-// Runs it to its end in our place of the terminal, and hands it the signals that come for us. Its
-// exit status, or 128 + the signal that ended it.
-Result<int> run_program(const std::vector<std::string>& words, const Environment& added) {
-  const SignalsPassed passed;
-  auto child = TRY(Child::start({.argv = words, .environment = added, .outlives = true}));
-  program_pid = child.pid();
-  const int status = child.wait();
-  program_pid = 0;
-  return status;
 }
 
 Command add_remote(CLI::App& app) {

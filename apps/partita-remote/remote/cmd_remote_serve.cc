@@ -101,36 +101,6 @@ class RunningDaemons {
   std::vector<std::unique_ptr<mps::Daemon>> daemons_;
 };
 
-// The parts of this machine that `partita remote serve` gives to sessions, and how each is opened:
-// the only place that knows the back ends.
-// A worker of a kernel plan: how many SMs each kernel of its request gets.
-struct PlannedWorker {
-  std::string name;
-  std::vector<std::string> kernels;
-  std::vector<int> units;
-};
-
-struct PartFlags {
-  std::string backend = "cpu";
-  int units = 0;                    // of the CPU; 0: as many as there are
-  std::vector<std::string> shapes;  // a part each; empty: `sessions` times all units
-  int sessions = 8;
-  int devices = 1;  // that a session sees, on the CPU
-  std::uint64_t memory = std::uint64_t{4} << 30;
-  std::string vendor_library = "libcuda.so.1";  // of back end cuda
-  MpsShares shares;                             // those of `shapes` that are some
-  bool on_demand = false;                       // parts are made, too: without shapes, these alone
-  std::vector<PlannedWorker> planned;           // a part each, on lanes
-  std::shared_ptr<CpuHouse> house;              // whose workers are the parts, on the CPU
-  std::string kernel_times;                     // file that the kernels of sessions go to
-};
-
-// What --kernel-plan says: a plan of `kernels plan`, or a policy.
-struct KernelPlanFlags {
-  std::string plan, profiles, workers;
-  int units = 0;  // of the CPU, for a policy
-};
-
 class CpuHouse : public std::enable_shared_from_this<CpuHouse> {
  public:
   explicit CpuHouse(KernelPolicy policy) : policy_(std::move(policy)) {}
@@ -289,6 +259,36 @@ class MpsShares {
   std::map<std::string, std::map<std::string, std::string>> environments_;  // by shape
   std::vector<std::string> devices_;
   std::string folder_;
+};
+
+// The parts of this machine that `partita remote serve` gives to sessions, and how each is opened:
+// the only place that knows the back ends.
+// A worker of a kernel plan: how many SMs each kernel of its request gets.
+struct PlannedWorker {
+  std::string name;
+  std::vector<std::string> kernels;
+  std::vector<int> units;
+};
+
+struct PartFlags {
+  std::string backend = "cpu";
+  int units = 0;                    // of the CPU; 0: as many as there are
+  std::vector<std::string> shapes;  // a part each; empty: `sessions` times all units
+  int sessions = 8;
+  int devices = 1;  // that a session sees, on the CPU
+  std::uint64_t memory = std::uint64_t{4} << 30;
+  std::string vendor_library = "libcuda.so.1";  // of back end cuda
+  MpsShares shares;                             // those of `shapes` that are some
+  bool on_demand = false;                       // parts are made, too: without shapes, these alone
+  std::vector<PlannedWorker> planned;           // a part each, on lanes
+  std::shared_ptr<CpuHouse> house;              // whose workers are the parts, on the CPU
+  std::string kernel_times;                     // file that the kernels of sessions go to
+};
+
+// What --kernel-plan says: a plan of `kernels plan`, or a policy.
+struct KernelPlanFlags {
+  std::string plan, profiles, workers;
+  int units = 0;  // of the CPU, for a policy
 };
 
 using remote::server::Part;

@@ -415,7 +415,7 @@ class LiveRun {
         flags_(flags),
         node_(std::move(node)),
         desk_(
-            history::history_path(node_.state_dir), [this] { signals_.wake(); }, wall_ms),
+            history::history_path(node_.state_dir), [this] { signals_.wake(); }, wall_clock_ms),
         hooks_(context, node_.state_dir,
                [this](history::Event event) { keep_hook(std::move(event)); }),
         leases_(context, node_.open, lease_log(node_.open, node_.state)) {
@@ -494,7 +494,8 @@ class LiveRun {
     };
     batches_ = std::make_unique<control::BatchRunner>(
         control::BatchRunnerDoors{driver, std::filesystem::absolute(node_.state_dir).string(),
-                                  wall_clock_ms, *node_.open.catalogue, [this] { signals_.wake(); }});
+                                  wall_clock_ms, *node_.open.catalogue,
+                                  [this] { signals_.wake(); }});
   }
   // The profiles of other nodes' GPUs are read too: any node may lead.
   Result<void> join_fleet() {
@@ -511,7 +512,7 @@ class LiveRun {
                                      .boot = boot_of(context_.files),
                                      .wall_ms = wall_clock_ms,
                                      .wake = [this] { signals_.wake(); },
-                                     .say = [this](const std::string& sentence) { say(sentence); }}));
+                                     .say = [this](const std::string& text) { say(text); }}));
     fleet_ = std::move(joined);
     desk_.set_fleet([this](std::string operation, std::function<void(Result<std::string>)> answer) {
       fleet_->tell_of(std::move(operation), std::move(answer));

@@ -67,16 +67,6 @@ OpenDriver with_leases(Context& context, OpenDriver opened, bool can_lend) {
   return opened;
 }
 
-std::function<Result<void>(int gpu)> gpu_reset(const OpenDriver& driver) {
-  if (!driver.machine) return {};
-  return [machine = driver.machine.get()](int gpu) {
-    return machine->change("reset_gpu", [&](drivers::sim::Machine& now) -> Result<std::int64_t> {
-      TRY(now.reset(gpu));
-      return 0;
-    });
-  };
-}
-
 // A name for the node: a hash of the UUIDs of its GPUs.
 std::string node_path(const device::NodeState& node) {
   std::string gpus;
@@ -127,6 +117,16 @@ Result<FileLock> lock_beside(Context& context, const OpenDriver& open,
 }
 
 }  // namespace
+
+std::function<Result<void>(int gpu)> gpu_reset(const OpenDriver& driver) {
+  if (!driver.machine) return {};
+  return [machine = driver.machine.get()](int gpu) {
+    return machine->change("reset_gpu", [&](drivers::sim::Machine& now) -> Result<std::int64_t> {
+      TRY(now.reset(gpu));
+      return 0;
+    });
+  };
+}
 
 void add_device_flags(CLI::App& command, DeviceFlags& flags) {
   one_of(command, "--driver", flags.driver, {"nvml", "amd", "sim"});
