@@ -474,7 +474,7 @@ Result<bool> shares_process(const PartFlags& flags) {
 }
 
 // A shape is a device: "gpu" (the first), or the UUID of a GPU or MIG instance behind the profile
-// that clients ask for, as in 2g.20gb=MIG-1b2c..., or a share of one (mps_shares.h).
+// that clients ask for, as in 2g.20gb=MIG-1b2c..., or a share of one.
 Result<std::vector<Part>> gpu_parts(const PartFlags& flags) {
   std::vector<Part> parts = planned_parts(flags.planned);
   for (const std::string& shape : flags.shapes) {

@@ -398,7 +398,7 @@ Result<Exit> Remote::watch(const Picture& picture, long most) const {
   return Exit::done;
 }
 
-// What is there: server_shows.cc.
+// What is there.
 Result<Exit> remote_status(const Remote& remote) {
   if (remote.said.given("--watch"))
     return remote.watch(
@@ -498,7 +498,7 @@ Result<std::string> part_of(const Remote& remote, const api::Operation& operatio
   return bad_input(name, fmt::format("'{}' is not a number; it {}", words.front(), field->about));
 }
 
-// One operation of the table as it is: server_operations.cc.
+// One operation of the table as it is.
 Result<Exit> remote_operation(const Remote& remote, const api::Operation& operation) {
   const auto part = TRY(part_of(remote, operation));
   const std::string body = operation.request == "Why" ? why_json(remote.said.text("--why")) : "";

@@ -24,7 +24,6 @@
 namespace partita::cli {
 namespace {
 
-// The subcommands of `partita slurm`: one cmd_slurm_NAME.cc each, and what they share.
 // Slurm's commands, with what they need.
 struct OpenSlurm {
   std::unique_ptr<PrivateFolder> folder;
