@@ -115,6 +115,17 @@ std::vector<Drawn> requests(const Load& load, double rate, double seconds) {
   return all;
 }
 
+TokenService promised(const Load& load) {
+  TokenService service;
+  service.name = service.model = "chat";
+  service.tokens.emplace();
+  service.tokens->lengths = plan::TokenPair{load.prefix_words + static_cast<int>(load.in.mean),
+                                            static_cast<int>(load.out.mean)};
+  service.tokens->ttft = Millis{600};
+  service.tokens->tpot = Millis{40};
+  return service;
+}
+
 void route(benchmark::State& state, Routing routing, bool shed) {
   const char* const said = std::getenv("PARTITA_ROUTING_S");
   const double seconds = said ? std::atof(said) : 20;
@@ -124,13 +135,7 @@ void route(benchmark::State& state, Routing routing, bool shed) {
   for (auto _ : state) {
     auto loop = Loop::make().value();
     std::vector<std::unique_ptr<Standin>> engines;
-    TokenService service;
-    service.name = service.model = "chat";
-    service.tokens.emplace();
-    service.tokens->lengths = plan::TokenPair{load.prefix_words + static_cast<int>(load.in.mean),
-                                              static_cast<int>(load.out.mean)};
-    service.tokens->ttft = Millis{600};
-    service.tokens->tpot = Millis{40};
+    TokenService service = promised(load);
     for (const std::string& url : urls)
       service.engines.push_back({.url = url, .sequences = load.spec.sequences});
     for (int i = 0; i < kEngines && urls.empty(); ++i) {

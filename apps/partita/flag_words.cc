@@ -65,6 +65,9 @@ constexpr FlagWords kWords[] = {
     {"--batching", "",
      "When a batch starts. paced: a batch starts when its turn comes; full: a batch waits until it "
      "is full, which planning by execution latency assumes"},
+    {"--beside", "",
+     "Also measure beside neighbours on the other units, some that compute and some that read "
+     "memory"},
     {"--bin", "DURATION", "Width of the bins that smooth the trace"},
     {"--block", "EXTENT", "Threads of a block: x, x,y or x,y,z"},
     {"--blocks", "EXTENT", "Blocks: x, x,y or x,y,z", "--grid"},

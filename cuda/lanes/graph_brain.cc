@@ -103,6 +103,23 @@ std::optional<Enqueued> GraphBrain::next_kernel() {
   return std::nullopt;
 }
 
+std::optional<int> GraphBrain::next_behind(int lane) {
+  refused_.clear();
+  Waiting* const waiting = first_waiting();
+  if (waiting == nullptr || waiting->size() <= kLeftForEach * running_.size()) return std::nullopt;
+  const int task = waiting->top().task;
+  const Lane& its = lanes_[static_cast<std::size_t>(lane)];
+  const auto& work = std::get<LaneWork>(tasks_[static_cast<std::size_t>(task)].work);
+  if (work.groups != 1 || its.queued >= kMostQueued) return std::nullopt;
+  counts_ = running_;
+  for (std::size_t unit = 0; unit < counts_.size(); ++unit)
+    if (its.mask[unit]) counts_[unit] -= its.queued;
+  if (mask_(task, counts_) != its.mask) return std::nullopt;
+  waiting->pop();
+  put(task, lane, its.mask);
+  return task;
+}
+
 void GraphBrain::ended(int task) {
   State& mine = state(task);
   CHECK(mine.started && !mine.ended);
@@ -131,6 +148,13 @@ void GraphBrain::left_lane(const State& ended) {
   if (--lane.queued == 0) return;
   const std::vector<int>& waiting = after_[static_cast<std::size_t>(lane.last)];
   for (std::size_t i = 0; i < std::min(waiting.size(), kMostTried); ++i) look_ahead(waiting[i]);
+}
+
+bool GraphBrain::alone_on_units(int task) const {
+  const hw::UnitMask& mask = state(task).mask;
+  for (std::size_t unit = 0; unit < running_.size(); ++unit)
+    if (mask[unit] && running_[unit] > 1) return false;
+  return true;
 }
 
 void GraphBrain::skipped_wait() {
@@ -207,13 +231,18 @@ std::optional<Enqueued> GraphBrain::enqueue(int task, const hw::UnitMask& mask,
       lanes_.emplace_back();
     }
   }
-  Lane& lane = lanes_[static_cast<std::size_t>(next.lane)];
   if (before && state(*before).lane != next.lane) next.waits = state(*before).lane;
+  put(task, next.lane, mask);
+  return next;
+}
+
+void GraphBrain::put(int task, int number, const hw::UnitMask& mask) {
+  Lane& lane = lanes_[static_cast<std::size_t>(number)];
   lane.mask = mask;
   ++lane.queued;
   lane.last = task;
   State& mine = state(task);
-  mine.lane = next.lane;
+  mine.lane = number;
   mine.mask = mask;
   mine.started = true;
   dependencies_.on_device += mine.missing;
@@ -223,7 +252,6 @@ std::optional<Enqueued> GraphBrain::enqueue(int task, const hw::UnitMask& mask,
     --state(after).outside;
     look_ahead(after);
   }
-  return next;
 }
 
 }  // namespace partita::exec

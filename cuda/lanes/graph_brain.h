@@ -8,7 +8,8 @@
 // event.
 // Thread rule: one call at a time. Limits: kMostTried tasks behind a lane's last are looked at for
 // it; kMostQueued kernels wait on a lane, less than a driver refuses; at most as many lanes as the
-// driver allows, an idle one is made anew for another mask.
+// driver allows, an idle one is made anew for another mask. Of kernels that are taken several at a
+// time kLeftForEach stay for each unit, so that all units end at about the same time.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ namespace partita::exec {
 
 inline constexpr std::size_t kMostTried = 64;
 inline constexpr int kMostQueued = 64;
+inline constexpr std::size_t kLeftForEach = 4;
 
 // The units of a kernel, given how many kernels use each; none: it waits until some task ends and
 // is asked again. Kernels that want equally many are answered alike.
@@ -64,6 +66,9 @@ class GraphBrain {
   bool cpu_ready() const { return !cpu_ready_.empty(); }
   // The next kernel to be queued; it counts as running.
   std::optional<Enqueued> next_kernel();
+  // The next kernel that may begin, for a lane behind what is queued there, as if that had ended;
+  // it counts as running. Only one of one work-group, on just the lane's units.
+  std::optional<int> next_behind(int lane);
   // A task that had begun or was queued has ended.
   void ended(int task);
   // The last kernel's wait was for an event that is over.
@@ -71,6 +76,8 @@ class GraphBrain {
 
   // Whether everything before a task has ended.
   bool may_begin(int task) const { return state(task).missing == 0; }
+  // Whether no other kernel is queued on a unit of this one's.
+  bool alone_on_units(int task) const;
   bool done() const { return left_ == 0; }
   // Whether nothing runs and no task of the CPU may begin, though tasks are left.
   bool stuck() const { return left_ > 0 && active_ == 0 && cpu_ready_.empty(); }
@@ -116,6 +123,7 @@ class GraphBrain {
   std::optional<hw::UnitMask> taken_over(int task, int before);
   std::optional<int> free_lane(const hw::UnitMask& mask, std::optional<int> before) const;
   std::optional<Enqueued> enqueue(int task, const hw::UnitMask& mask, std::optional<int> before);
+  void put(int task, int lane, const hw::UnitMask& mask);
 
   const std::vector<GraphTask>& tasks_;
   const MaskChoice& mask_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -24,18 +26,46 @@ tl::unexpected<Error> no_units() {
   return bad_input("masks", "a kernel is given no units though nothing runs");
 }
 
+// How long a unit runs one kernel after another before the driver hears of it, as long as a batch
+// of work-groups: others that share the driver wait no longer.
+constexpr std::int64_t kInPlaceNs = 100'000;
+// How long the kernels last, by those before them, that it takes at a time: what waits for the
+// first of them waits so much longer.
+constexpr std::int64_t kTogetherNs = 2'000;
+constexpr std::size_t kMostTogether = 16;
+
+// The kernels that a unit runs itself, in order.
+struct Own {
+  std::array<int, kMostTogether> tasks = {};
+  std::size_t count = 0;
+  void add(int task) { tasks[count++] = task; }
+};
+
+// Who queues kernels from a work-group: on which lane of the driver's it runs, and how many kernels
+// it may run there itself.
+struct Group {
+  int lane = -1;
+  std::size_t most = 0;
+};
+
 // A kernel that is queued or runs.
 struct Progress {
   std::atomic<std::int64_t> left = 0;  // work-groups
   std::atomic<bool> begun = false;
   int told_before = -1;  // the task that told its end before this one did
+  int lane = -1;         // the driver's
 };
 
 // One run. Kernels are queued by whoever has just ended a task, one thread at a time, so that no
 // message goes from one to another: the unit that ran the last work-group (where the driver is open
 // to those), a thread of the CPU; the calling thread begins, makes lanes anew and waits for the
 // end. Ends are put into a list without a lock; who queues settles them, and does not leave while
-// there are any. The lock is open while the driver is called.
+// there are any that nobody waits to settle. The lock is open while the driver is called.
+// A unit that has just ended a kernel runs the next one of its lane itself, where that has one
+// work-group, may begin now and nothing else is queued on the lane or its units: two cores would
+// else hand each other what takes them longer than a small kernel lasts. Where its last ones were
+// short it takes several at a time, since what all units share of the run comes from another core's
+// cache at each turn.
 class Run {
  public:
   Run(const TaskGraph& graph, device::LaneDriver& driver, Clock& clock,
@@ -85,15 +115,18 @@ class Run {
     brain_.ended(task);
   }
 
-  // By whoever ran the task, or the last work-group of it.
-  void tell_end(int task, bool in_group) {
-    run_.tasks[at(task)].end_ns = clock_.now_ns();
-    int& before = progress_[at(task)].told_before;
+  // By whoever ran the tasks, which have ended in that order, or the last work-group of them; the
+  // tasks for it to run next.
+  Own tell_ends(const Own& ended, std::optional<Group> group) {
+    for (std::size_t i = 1; i < ended.count; ++i)
+      progress_[at(ended.tasks[i])].told_before = ended.tasks[i - 1];
+    int& before = progress_[at(ended.tasks[0])].told_before;
     before = told_.load();
-    while (!told_.compare_exchange_weak(before, task)) {
+    while (!told_.compare_exchange_weak(before, ended.tasks[ended.count - 1])) {
     }
-    if (driver_.open_to_groups()) return drive(in_group);
+    if (driver_.open_to_groups()) return drive(group);
     launcher_.raise();
+    return {};
   }
 
   // Kernels that told their end have ended, in that order.
@@ -118,44 +151,89 @@ class Run {
       mine.begin_ns = clock_.now_ns();
       lock.unlock();
       std::get<CpuWork>(tasks_[at(*task)].work).run();
-      tell_end(*task, false);
+      mine.end_ns = clock_.now_ns();
+      tell_ends({{*task}, 1}, std::nullopt);
       lock.lock();
     }
   }
 
   void launch_all() {
     while (true) {
-      drive(false);
+      drive(std::nullopt);
       if (const std::lock_guard lock(mutex_); over()) return;
       launcher_.wait();
     }
   }
 
+  // Whether nobody else queues kernels. A unit waits awake for its turn, in which it most often
+  // finds its next kernel; who does not get one leaves what it told to who has it.
+  bool take_turn(bool waits) {
+    const auto taken = [this] { return !driving_.load() && !driving_.exchange(true); };
+    if (taken()) return true;
+    if (!waits) return false;
+    ++waiting_;
+    const bool turn = spin_until(taken);
+    --waiting_;
+    return turn || taken();  // who leaves sees that nobody waits, or has left before
+  }
+
   // Queues what may be queued, unless somebody does, who then sees what has been told meanwhile.
-  void drive(bool in_group) {
-    do {
-      if (driving_.exchange(true)) return;
+  // For a work-group that calls, the tasks for it to run next.
+  Own drive(std::optional<Group> group) {
+    Own own;
+    bool turn = take_turn(group.has_value());
+    while (turn) {
       std::unique_lock lock(mutex_);
       do settle();
-      while (queue_next(lock, in_group));
+      while (queue_next(lock, group));
+      take_more(group);
       if (brain_.cpu_ready() || over()) workers_.notify_all();
+      const bool calls = over() || postponed_;
+      lock.unlock();
+      if (own_.count > 0) own = std::exchange(own_, {}), group->most = 0;
       driving_ = false;
-      if (over() || postponed_) launcher_.raise();  // it may queue now
-    } while (told_.load() >= 0);
+      if (calls) launcher_.raise();  // it may queue now
+      turn = told_.load() >= 0 && waiting_ == 0 && take_turn(false);
+    }
+    return own;
+  }
+
+  // Whether the unit that has just run the last work-group on that lane may go on with it.
+  bool in_place(const Enqueued& next, int lane) const {
+    return !next.fresh && !next.waits && lanes_[at(next.lane)] == lane &&
+           !recorded_[at(next.lane)] &&
+           std::get<LaneWork>(tasks_[at(next.task)].work).groups == 1 &&
+           brain_.may_begin(next.task) && brain_.alone_on_units(next.task);
+  }
+
+  // More kernels for the unit that has one, where every unit has one.
+  void take_more(const std::optional<Group>& group) {
+    while (!error_ && own_.count > 0 && own_.count < group->most) {
+      const GraphTaskRun& first = run_.tasks[at(own_.tasks[0])];
+      const auto task = brain_.next_behind(first.lane);
+      if (!task) return;
+      begin(*task, first.lane, first.mask);
+      own_.add(*task);
+    }
   }
 
   // The next kernel, where there is one. A work-group may not make a lane anew: the one that runs
-  // it may be on it.
-  bool queue_next(std::unique_lock<QuickMutex>& lock, bool in_group) {
+  // it may be on it. One kernel it may run itself.
+  bool queue_next(std::unique_lock<QuickMutex>& lock, const std::optional<Group>& group) {
     if (error_) return false;
     const auto next = postponed_ ? std::exchange(postponed_, {}) : brain_.next_kernel();
     if (!next) {
       if (brain_.stuck()) error_ = no_units().value();
       return false;
     }
-    if (in_group && next->fresh && at(next->lane) < lanes_.size()) {
+    if (group && next->fresh && at(next->lane) < lanes_.size()) {
       postponed_ = next;
       return false;
+    }
+    if (group && own_.count == 0 && group->most > 0 && in_place(*next, group->lane)) {
+      begin(next->task, next->lane, next->mask);
+      own_.add(next->task);
+      return true;
     }
     if (const auto launched = launch(lock, *next); !launched) {
       error_ = launched.error();
@@ -165,11 +243,15 @@ class Run {
     return true;
   }
 
+  void begin(int task, int lane, const hw::UnitMask& mask) {
+    set_active(task, true);
+    GraphTaskRun& mine = run_.tasks[at(task)];
+    mine.mask = mask;
+    mine.lane = lane;
+  }
+
   Result<void> launch(std::unique_lock<QuickMutex>& lock, const Enqueued& next) {
-    set_active(next.task, true);
-    GraphTaskRun& mine = run_.tasks[at(next.task)];
-    mine.mask = next.mask;
-    mine.lane = next.lane;
+    begin(next.task, next.lane, next.mask);
     lock.unlock();
     const Result<bool> over = queue(next);
     lock.lock();
@@ -188,6 +270,7 @@ class Run {
     if (next.waits) {
       const Result<int> event = driver_.record_event(lanes_[at(*next.waits)]);
       if (!event) return failed(event.error());
+      recorded_[at(*next.waits)] = true;
       const Result<bool> waits = driver_.wait_event(lane, *event);
       static_cast<void>(driver_.destroy_event(*event));
       if (!waits) return failed(waits.error());
@@ -195,6 +278,8 @@ class Run {
     }
     const auto& work = std::get<LaneWork>(tasks_[at(next.task)].work);
     progress_[at(next.task)].left = work.groups;
+    progress_[at(next.task)].lane = lane;
+    recorded_[at(next.lane)] = false;
     // Small enough for a std::function to hold it itself.
     const auto group = [this, task = next.task](std::int64_t number) { run_group(task, number); };
     if (auto launched = driver_.launch(lane, {work.groups, device::HostKernel{group}}); !launched)
@@ -207,7 +292,24 @@ class Run {
     if (!progress.begun.exchange(true, std::memory_order_relaxed))
       run_.tasks[at(task)].begin_ns = clock_.now_ns();
     std::get<LaneWork>(tasks_[at(task)].work).run(number);
-    if (progress.left.fetch_sub(1, std::memory_order_acq_rel) == 1) tell_end(task, true);
+    if (progress.left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    std::int64_t now = run_.tasks[at(task)].end_ns = clock_.now_ns();
+    const std::int64_t until = now + kInPlaceNs;
+    Own own{{task}, 1};
+    Group group{progress.lane, 1};
+    while ((own = tell_ends(own, group)).count > 0) {
+      const std::int64_t begun = now = clock_.now_ns();
+      for (std::size_t i = 0; i < own.count; ++i) {
+        run_.tasks[at(own.tasks[i])].begin_ns = now;
+        std::get<LaneWork>(tasks_[at(own.tasks[i])].work).run(0);
+        run_.tasks[at(own.tasks[i])].end_ns = now = clock_.now_ns();
+      }
+      const auto count = static_cast<std::int64_t>(own.count);
+      const std::int64_t most = kTogetherNs * count / std::max<std::int64_t>(1, now - begun);
+      group.most = now < until
+                       ? std::clamp<std::size_t>(static_cast<std::size_t>(most), 1, kMostTogether)
+                       : 0;
+    }
   }
 
   Result<void> make_lane(const Enqueued& next) {
@@ -219,10 +321,13 @@ class Run {
     }
     const Result<int> lane = driver_.create_lane(next.mask);
     if (!lane) {
-      if (old) lanes_.erase(lanes_.begin() + next.lane);
+      if (old) {
+        lanes_.erase(lanes_.begin() + next.lane);
+        recorded_.erase(recorded_.begin() + next.lane);
+      }
       return failed(lane.error());
     }
-    if (!old) lanes_.push_back(*lane);
+    if (!old) lanes_.push_back(*lane), recorded_.push_back(false);
     lanes_[at(next.lane)] = *lane;
     return {};
   }
@@ -232,9 +337,11 @@ class Run {
   Clock& clock_;
   const GraphSettings& settings_;
   std::vector<int> lanes_;             // the driver's, by the brain's; of who queues
+  std::vector<bool> recorded_;         // of each: an event is behind its last kernel
   std::vector<Progress> progress_;     // by task
   std::atomic<int> told_ = -1;         // the last task that told its end and is not settled
   std::atomic<bool> driving_ = false;  // somebody queues kernels
+  std::atomic<int> waiting_ = 0;       // units that wait for that to end
   Wake launcher_;                      // the calling thread has something to do
   QuickMutex mutex_;                   // of everything below; work-groups note times without it
   std::condition_variable_any workers_;
@@ -242,6 +349,7 @@ class Run {
   std::vector<int> told_now_;
   std::vector<bool> will_end_;
   int active_ = 0;  // tasks that will end
+  Own own_;         // of the unit that queues
   std::optional<Enqueued> postponed_;  // for the calling thread
   std::optional<Error> error_;
   GraphRun run_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/median.h"
+
 namespace partita::remote::server {
 
 std::string shape_of(const LaunchWork& work) {
@@ -22,20 +24,22 @@ void KernelTimes::request_ended() {
   for (const TimedKernel& kernel : now_) names.emplace_back(kernel.name, kernel.shape);
   auto& times = requests_[std::move(names)];
   times.resize(now_.size());
-  for (std::size_t i = 0; i < now_.size(); ++i) times[i].push_back(now_[i].us);
+  for (std::size_t i = 0; i < now_.size(); ++i) {
+    times[i].us.push_back(now_[i].us);
+    if (now_[i].gap_us) times[i].gap_us.push_back(*now_[i].gap_us);
+  }
   now_.clear();
 }
 
 std::vector<TimedKernel> KernelTimes::request() const {
   const auto often = std::ranges::max_element(requests_, {}, [](const auto& request) {
-    return std::pair(request.second.front().size(), request.first.size());
+    return std::pair(request.second.front().us.size(), request.first.size());
   });
   std::vector<TimedKernel> kernels;
   for (std::size_t i = 0; often != requests_.end() && i < often->first.size(); ++i) {
-    std::vector<double> times = often->second[i];
-    const auto middle = times.begin() + static_cast<long>(times.size() / 2);
-    std::ranges::nth_element(times, middle);
-    kernels.push_back({often->first[i].first, often->first[i].second, *middle});
+    const Times& times = often->second[i];
+    kernels.push_back({often->first[i].first, often->first[i].second, median(times.us)});
+    if (!times.gap_us.empty()) kernels.back().gap_us = median(times.gap_us);
   }
   return kernels;
 }
@@ -68,8 +72,13 @@ void LaunchTimes::take() {
     }
     const std::int64_t ended = first.stamps->ended;
     if (ended == 0) return;
-    const double us = static_cast<double>(ended - first.stamps->begun) * 1e-3;
-    times_.add({std::move(first.kernel), std::move(first.shape), us});
+    const std::int64_t begun = first.stamps->begun;
+    TimedKernel timed{std::move(first.kernel), std::move(first.shape),
+                      static_cast<double>(ended - begun) * 1e-3};
+    if (before_)
+      timed.gap_us = static_cast<double>(std::max<std::int64_t>(0, begun - *before_)) * 1e-3;
+    before_ = ended;
+    times_.add(std::move(timed));
   }
 }
 

@@ -1,6 +1,7 @@
-// What a session's kernels are in a request and how long they take: requests end where the client
-// waits, or where it says so; the one that comes most often counts, and of each of its kernels the
-// median. One with other shapes is another one.
+// What a session's kernels are in a request, how long they take, and how long the host lets the
+// units wait before them: requests end where the client waits, or where it says so; the one that
+// comes most often counts, and of each of its kernels the medians. One with other shapes is another
+// one.
 // Plain data; thread rule: one thread.
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +25,9 @@ struct TimedKernel {
   std::string name = {};
   std::string shape = {};  // its grid and block, where they are known
   double us = 0;
+  // From the end of the kernel before it, of the request before where it is the first, to its
+  // begin; 0 where they overlap. None: there was none before it.
+  std::optional<double> gap_us = {};
 };
 
 // "8x1x1 256x1x1".
@@ -39,8 +44,11 @@ class KernelTimes {
 
  private:
   using Names = std::vector<std::pair<std::string, std::string>>;  // with shapes
+  struct Times {
+    std::vector<double> us = {}, gap_us = {};
+  };
   std::vector<TimedKernel> now_;
-  std::map<Names, std::vector<std::vector<double>>> requests_;  // by kernel, the times of each
+  std::map<Names, std::vector<Times>> requests_;  // by kernel
   std::size_t kept_ = 0;
 };
 
@@ -71,6 +79,7 @@ class LaunchTimes {
   };
   Told told_;
   std::deque<Launched> launched_ = {};
+  std::optional<std::int64_t> before_ = {};  // the end of the kernel before the first of these
   KernelTimes times_ = {};
 };
 

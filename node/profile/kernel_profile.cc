@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "base/fields.h"
@@ -37,19 +39,104 @@ struct Row {
   std::string kernel;
   int units = 0;
   double time_us = 0;
+  std::optional<double> gap_us;
+  std::optional<Neighbour> beside;
+  double presses = 0;
 };
+
+// The text of a cell; none where there is no such column, or nothing in it.
+std::string cell(const Csv& csv, const CsvRow& row, std::string_view name) {
+  const int column = csv.column(name);
+  return column < 0 ? std::string() : row.cells[static_cast<std::size_t>(column)];
+}
+
+// What a row says besides the time.
+Result<void> parse_beside(const Csv& csv, const CsvRow& row, int units, Row& one) {
+  if (!cell(csv, row, "gap_us").empty())
+    one.gap_us = TRY(csv_number(csv, row, csv.column("gap_us"), {0, kMaxTimeUs}));
+  const std::string beside = cell(csv, row, "beside");
+  for (const Neighbour neighbour : {Neighbour::computing, Neighbour::reading})
+    if (beside == word(neighbour)) one.beside = neighbour;
+  if (!beside.empty() && !one.beside)
+    return bad_input(csv.at(row), fmt::format("'beside' is '{}', neither computing nor reading, "
+                                              "nor empty",
+                                              beside));
+  if (one.beside && one.units == units)
+    return bad_input(csv.at(row),
+                     fmt::format("beside '{}' on all {} units: none are left", beside, units));
+  if (cell(csv, row, "presses").empty()) return {};
+  if (one.beside != Neighbour::reading)
+    return bad_input(csv.at(row), "'presses' is for rows beside 'reading'");
+  one.presses = TRY(csv_number(csv, row, csv.column("presses"), {0, 1}));
+  return {};
+}
 
 Result<Row> parse_row(const Csv& csv, const CsvRow& row, int units) {
   Row one;
-  one.kernel = row.cells[static_cast<std::size_t>(csv.column("kernel"))];
+  one.kernel = cell(csv, row, "kernel");
   if (one.kernel.empty()) return bad_input(csv.at(row), "'kernel' is empty");
   const auto on = TRY(csv_integer(csv, row, csv.column("units"), {1, static_cast<double>(units)}));
   const auto time = TRY(csv_number(csv, row, csv.column("time_us"), {1e-9, kMaxTimeUs}));
   one.units = on;
   one.time_us = time;
+  TRY(parse_beside(csv, row, units, one));
   if (csv.column("index") < 0) return one;
   one.index = TRY(csv_integer(csv, row, csv.column("index"), {0, kMaxKernels - 1}));
   return one;
+}
+
+// A kernel while its rows are read.
+struct Read {
+  KernelProfile kernel;
+  int index = -1;
+  std::string first_row;  // FILE:LINE
+  int gap_units = 0;      // of the row that said the gap
+};
+
+// Whether it was news.
+bool add_row(const Row& row, Read& read) {
+  KernelProfile& kernel = read.kernel;
+  if (row.beside) {
+    const bool known = std::ranges::any_of(kernel.beside, [&](const BesideTime& one) {
+      return one.units == row.units && one.neighbour == *row.beside;
+    });
+    kernel.beside.push_back({row.units, *row.beside, row.time_us, row.gap_us, row.presses});
+    return !known;
+  }
+  double& time = kernel.time_us[static_cast<std::size_t>(row.units - 1)];
+  if (time != 0) return false;
+  time = row.time_us;
+  if (row.gap_us && row.units > read.gap_units)
+    kernel.gap_us = *row.gap_us, read.gap_units = row.units;
+  return true;
+}
+
+// The kernels in the order of their rows.
+Result<std::vector<Read>> read_kernels(const Csv& csv, int units) {
+  std::vector<Read> kernels;
+  std::map<std::pair<int, std::string>, std::size_t> at;  // by index, or by name alone
+  std::set<int> indices;
+  for (const CsvRow& row : csv.rows) {
+    const Row one = TRY(parse_row(csv, row, units));
+    const auto [found, fresh] = at.try_emplace({one.index, one.kernel}, kernels.size());
+    if (fresh) {
+      if (one.index >= 0 && !indices.insert(one.index).second)
+        return bad_input(csv.at(row), fmt::format("index {} is another kernel's", one.index));
+      if (kernels.size() == kMaxKernels)
+        return bad_input(csv.at(row), fmt::format("more than {} kernels", kMaxKernels));
+      kernels.push_back(
+          {{one.kernel, Measured(static_cast<std::size_t>(units))}, one.index, csv.at(row)});
+    }
+    if (!add_row(one, kernels[found->second]))
+      return bad_input(csv.at(row), fmt::format("'{}' on {} units{}{} appears twice", one.kernel,
+                                                one.units, one.beside ? " beside " : "",
+                                                one.beside ? word(*one.beside) : ""));
+  }
+  for (const Read& read : kernels)
+    if (std::ranges::count(read.kernel.time_us, 0) == units)
+      return bad_input(read.first_row,
+                       fmt::format("'{}' has no time alone, only beside others", read.kernel.name));
+  return kernels;
 }
 
 // ---- REEF ----
@@ -114,57 +201,55 @@ double ModelKernels::time_us(int on_units) const {
   return sum;
 }
 
+std::string_view word(Neighbour neighbour) {
+  return neighbour == Neighbour::computing ? "computing" : "reading";
+}
+
 Result<ModelKernels> parse_kernel_csv(const std::string& file, std::string_view text, int units) {
   CHECK(units >= 1 && units <= hw::kMaxUnits);
   const Csv csv = TRY(parse_csv(file, text));
-  TRY(require_columns(csv, {"kernel", "units", "time_us"}, {"index"}));
-  std::vector<KernelProfile> kernels;
-  std::map<std::pair<int, std::string>, std::size_t> at;  // by index, or by name alone
-  std::vector<int> order;
-  std::set<int> indices;
+  TRY(require_columns(csv, {"kernel", "units", "time_us"},
+                      {"index", "gap_us", "beside", "presses"}));
+  auto kernels = TRY(read_kernels(csv, units));
   int most = 0;
-  for (const CsvRow& row : csv.rows) {
-    const Row one = TRY(parse_row(csv, row, units));
-    const auto [found, fresh] = at.try_emplace({one.index, one.kernel}, kernels.size());
-    if (fresh) {
-      if (one.index >= 0 && !indices.insert(one.index).second)
-        return bad_input(csv.at(row), fmt::format("index {} is another kernel's", one.index));
-      if (kernels.size() == kMaxKernels)
-        return bad_input(csv.at(row), fmt::format("more than {} kernels", kMaxKernels));
-      kernels.push_back({one.kernel, Measured(static_cast<std::size_t>(units))});
-      order.push_back(one.index);
-    }
-    double& time = kernels[found->second].time_us[static_cast<std::size_t>(one.units - 1)];
-    if (time != 0)
-      return bad_input(csv.at(row),
-                       fmt::format("'{}' on {} units appears twice", one.kernel, one.units));
-    time = one.time_us;
-    most = std::max(most, one.units);
-  }
+  for (const Read& read : kernels)
+    for (int n = most + 1; n <= units; ++n)
+      if (read.kernel.on(n) != 0) most = n;
   if (most != units)
     return bad_input(file, fmt::format("no time on all {} units of the GPU, only on up to {}. "
                                        "Profiles hold for one GPU: measure the kernels on all of "
                                        "its units, and on the numbers to plan with",
                                        units, most));
-  std::vector<std::size_t> sequence(kernels.size());
-  for (std::size_t i = 0; i < sequence.size(); ++i) sequence[i] = i;
-  std::ranges::stable_sort(sequence, {}, [&](std::size_t i) { return order[i]; });
+  std::ranges::stable_sort(kernels, {}, &Read::index);
   ModelKernels model{file, units, {}};
-  for (const std::size_t i : sequence) {
-    fill(kernels[i].time_us);
-    model.kernels.push_back(std::move(kernels[i]));
+  for (Read& read : kernels) {
+    fill(read.kernel.time_us);
+    model.kernels.push_back(std::move(read.kernel));
   }
   return model;
 }
 
 std::string kernel_csv(const ModelKernels& model) {
-  std::string text = "index,kernel,units,time_us\n";
+  const bool more = std::ranges::any_of(model.kernels, [](const KernelProfile& kernel) {
+    return kernel.gap_us > 0 || !kernel.beside.empty();
+  });
+  std::string text =
+      more ? "index,kernel,units,time_us,gap_us,beside,presses\n" : "index,kernel,units,time_us\n";
   for (std::size_t k = 0; k < model.kernels.size(); ++k) {
     const KernelProfile& kernel = model.kernels[k];
+    const std::string name = csv_cell(kernel.name);
     for (int n = 1; n <= model.units; ++n) {
       const bool same = n > 1 && kernel.on(n) == kernel.on(n - 1);  // read as the same
       if (same && n < model.units) continue;
-      text += fmt::format("{},{},{},{}\n", k, csv_cell(kernel.name), n, kernel.on(n));
+      text += fmt::format("{},{},{},{}", k, name, n, kernel.on(n));
+      if (more) text += n == model.units ? fmt::format(",{},,", kernel.gap_us) : ",,,";
+      text += '\n';
+    }
+    for (const BesideTime& one : kernel.beside) {
+      text += fmt::format("{},{},{},{},{},{},", k, name, one.units, one.time_us,
+                          one.gap_us ? fmt::format("{}", *one.gap_us) : "", word(one.neighbour));
+      if (one.neighbour == Neighbour::reading) text += fmt::format("{}", one.presses);
+      text += '\n';
     }
   }
   return text;

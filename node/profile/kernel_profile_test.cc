@@ -31,6 +31,40 @@ TEST(KernelCsv, FillsWhatWasNotMeasured) {
   EXPECT_EQ(*again, *model);
 }
 
+TEST(KernelCsv, SaysTheHostsTimeAndWhatNeighboursDo) {
+  const auto model = parse_kernel_csv("a.csv",
+                                      "kernel,units,time_us,gap_us,beside,presses\n"
+                                      "gemm,2,20,,,\ngemm,4,10,300,,\ngemm,1,30,200,,\n"
+                                      "gemm,2,24,350,computing,\ngemm,2,30,,reading,0.5\n"
+                                      "relu,4,1,,,\n",
+                                      4);
+  ASSERT_TRUE(model) << to_string(model.error());
+  const KernelProfile& gemm = model->kernels[0];
+  EXPECT_EQ(gemm.gap_us, 300);  // on the most units
+  EXPECT_THAT(gemm.time_us, ElementsAre(30, 20, 20, 10));
+  EXPECT_THAT(gemm.beside, ElementsAre(BesideTime{2, Neighbour::computing, 24, 350, 0},
+                                       BesideTime{2, Neighbour::reading, 30, {}, 0.5}));
+  EXPECT_EQ(model->kernels[1].gap_us, 0);
+  EXPECT_TRUE(model->kernels[1].beside.empty());
+  const auto again = parse_kernel_csv("a.csv", kernel_csv(*model), 4);
+  ASSERT_TRUE(again) << to_string(again.error());
+  EXPECT_EQ(*again, *model);
+}
+
+TEST(KernelCsv, RefusesNeighboursThatCannotBe) {
+  const auto refusal = [](const std::string& rows) {
+    const auto model = parse_kernel_csv(
+        "a.csv", "kernel,units,time_us,gap_us,beside,presses\na,4,1,,,\n" + rows, 4);
+    return model ? std::string("accepted") : to_string(model.error());
+  };
+  EXPECT_EQ(refusal("a,2,1,0,reading,1\n"), "accepted");
+  for (const char* row :
+       {"a,2,1,0,writing,1\n", "a,4,1,0,reading,1\n", "a,2,1,0,reading,1.5\n",
+        "a,2,1,0,computing,0.5\n", "a,2,1,0,,0.5\n", "a,2,1,-1,,\n", "b,2,1,0,reading,1\n"})
+    EXPECT_THAT(refusal(row), testing::StartsWith("a.csv:3")) << row;
+  EXPECT_THAT(refusal("a,2,1,,reading,1\na,2,2,,reading,1\n"), testing::StartsWith("a.csv:4"));
+}
+
 TEST(KernelCsv, RefusesWithTheLine) {
   const auto refusal = [](const std::string& rows) {
     const auto model = parse_kernel_csv("a.csv", "kernel,units,time_us,index\n" + rows, 4);

@@ -17,10 +17,45 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 enum KernelEvent : std::uint32_t { kLaunch = 1, kKernelEnd = 2, kRequestEnd = 3, kWait = 4 };
 enum class State { launching, waiting, running };
 
+// A kernel among others, as its profile has it.
+struct Company {
+  double computing = 1, reading = 1;  // times as long beside such neighbours on all other units
+  double presses = 0;                 // on the memory, as they see it
+  double gap_us = 0;                  // before it, alone
+  double gap_per_unit_us = 0;         // added for each unit that others keep busy
+};
+
+Company company_of(const profile::KernelProfile& kernel, int units) {
+  using profile::Neighbour;
+  Company company;
+  company.gap_us = kernel.gap_us;
+  double gaps = 0, grown = 0;
+  for (const auto& [neighbour, slower] : {std::pair{Neighbour::computing, &company.computing},
+                                          std::pair{Neighbour::reading, &company.reading}}) {
+    double count = 0, times = 0, presses = 0;
+    for (const profile::BesideTime& one : kernel.beside) {
+      if (one.neighbour != neighbour) continue;
+      ++count;
+      times += one.time_us / kernel.on(one.units);
+      presses += one.presses;
+      if (!one.gap_us) continue;
+      ++gaps;
+      grown += (*one.gap_us - kernel.gap_us) / (units - one.units);
+    }
+    if (count == 0) continue;
+    *slower = times / count;
+    company.presses += presses / count;
+  }
+  if (gaps > 0) company.gap_per_unit_us = grown / gaps;
+  return company;
+}
+
 struct Worker {
   const profile::ModelKernels* model = nullptr;
   Rng rng{0};
-  std::vector<double> needs;  // units per kernel
+  std::vector<double> needs;     // units per kernel
+  std::vector<Company> company;  // per kernel
+  double busy = 0;               // units, of the kernel that runs, in others' company
   State state = State::launching;
   std::size_t kernel = 0;
   double ready = 0;  // launching: when it may start
@@ -62,7 +97,10 @@ class World {
       Worker worker;
       worker.model = &models[w];
       worker.rng = component_rng(options.seed, fmt::format("worker {}", w));
-      for (const auto& kernel : models[w].kernels) worker.needs.push_back(needed(kernel));
+      for (const auto& kernel : models[w].kernels) {
+        worker.needs.push_back(needed(kernel));
+        worker.company.push_back(company_of(kernel, topology.units()));
+      }
       // Workers do not start in step.
       worker.started = worker.ready = worker.rng.uniform() * models[w].time_us(topology.units());
       workers_.push_back(std::move(worker));
@@ -184,9 +222,12 @@ class World {
     }
     log(kKernelEnd, w, static_cast<std::int64_t>(worker.kernel));
     worker.state = State::launching;
-    worker.ready = now_;
-    if (++worker.kernel < worker.model->kernels.size()) return;
-    worker.kernel = 0;
+    const bool last = ++worker.kernel == worker.model->kernels.size();
+    if (last) worker.kernel = 0;
+    const Company& next = worker.company[worker.kernel];
+    const double gap = next.gap_us + next.gap_per_unit_us * (busy_ - worker.busy);
+    worker.ready = now_ + std::max(0.0, gap);
+    if (!last) return;
     if (measured()) {
       worker.latencies_ms.push_back((now_ - worker.started) / 1000);
       ++worker.done;
@@ -196,8 +237,15 @@ class World {
   }
 
   void set_rates() {
-    busy_ = 0;
-    for (const double demand : demand_) busy_ += std::clamp(demand, 0.0, 1.0);
+    busy_ = pressed_ = 0;
+    for (Worker& worker : workers_) {
+      worker.busy = 0;
+      if (worker.state != State::running) continue;
+      for (const std::size_t unit : worker.units)
+        worker.busy += worker.demand / std::max(1.0, demand_[unit]);
+      busy_ += worker.busy;
+      pressed_ += worker.busy * worker.company[worker.kernel].presses;
+    }
     for (Worker& worker : workers_)
       if (worker.state == State::running) worker.rate = rate_of(worker);
   }
@@ -224,7 +272,18 @@ class World {
     const auto units = static_cast<double>(worker.units.size());
     const double contention = 1 + options_.gamma * std::max(0.0, others) / units;
     const auto& kernel = worker.model->kernels[worker.kernel];
-    return 1 / (time_on(kernel, worker.usable * (served / worker.effective)) * contention);
+    return 1 / (time_on(kernel, worker.usable * (served / worker.effective)) * contention *
+                among_others(worker));
+  }
+
+  // Times as long for what others do on the units that the kernel does not use.
+  double among_others(const Worker& worker) const {
+    const Company& mine = worker.company[worker.kernel];
+    const double left = static_cast<double>(running_.size()) - worker.busy;
+    const double busy = busy_ - worker.busy;
+    const double pressed = pressed_ - worker.busy * mine.presses;
+    if (left < 1e-9 || busy < 1e-9) return 1;
+    return 1 + (busy * (mine.computing - 1) + pressed * (mine.reading - mine.computing)) / left;
   }
 
   void advance(double to) {
@@ -278,6 +337,7 @@ class World {
   std::vector<double> share_of_;         // per cluster, of the kernel looked at
   double now_ = 0, begin_ = 0, end_ = 0;
   double busy_ = 0, busy_us_ = 0;  // units, and their integral while measured
+  double pressed_ = 0;             // busy units by how hard their kernels press on the memory
   long waits_ = 0, events_ = 0;
   EventLog log_;
 };

@@ -10,6 +10,16 @@
 // mask, on average)). Power is static_w and unit_w per busy unit. All of these are a model's
 // parameters, not measurements.
 //
+// Measured is, where a profile has it, what kernels do to each other on units of their own, which
+// share the memory, caches and the chip's power. While others keep a share w of the units busy that
+// a kernel does not use, pressing on the memory by p (both averages over these units, the kernels'
+// `presses` weighted by their busy units), it takes 1 + w (c - 1) + p (r - c) times as long, with c
+// and r the measured times beside computing and reading neighbours against that alone: nothing
+// where w is 0, c beside what only computes, r beside what reads as the neighbour did. As Bubble-Up
+// (Mars 2011) has it, one's sensitivity and the others' pressure are measured apart. And a kernel
+// begins no sooner than its gap after the one before it; the gap grows with the busy units of
+// others, in proportion to what was measured.
+//
 // Same input and seed, same report and log hash. Limits: kMaxKernelEvents events; streams of
 // different workers never share a queue. Times in microseconds unless named otherwise.
 #pragma once

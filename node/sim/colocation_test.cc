@@ -105,6 +105,55 @@ TEST(Colocation, ApartNothingIsShared) {
   EXPECT_NEAR(report.workers[1].p95_ms, 0.2, 1e-9);
 }
 
+// As measured on half of the units, beside neighbours on the other half.
+ModelKernels disturbed(double computing, double reading, double presses) {
+  using profile::Neighbour;
+  ModelKernels model = model_of({60});
+  const double us = model.kernels[0].on(30);
+  model.kernels[0].beside = {{30, Neighbour::computing, us * computing, 0, 0},
+                             {30, Neighbour::reading, us * reading, 0, presses}};
+  return model;
+}
+
+TEST(Colocation, OnUnitsOfTheirOwnKernelsHaveWhatTheOthersPress) {
+  const MaskPolicy halves = [](std::size_t worker, std::size_t, const std::vector<int>&) {
+    return range(30 * worker, 30);
+  };
+  const std::vector<ModelKernels> two{disturbed(1.1, 1.5, 0.25), disturbed(1.2, 2, 0.75)};
+  const ColocationReport report = run(two, halves, exact());
+  // 200 us on half of the units, and of what readers would add as much as the other one presses.
+  EXPECT_NEAR(report.workers[0].rps, 5000 / (1.1 + 0.4 * 0.75), 2.01);
+  EXPECT_NEAR(report.workers[1].rps, 5000 / (1.2 + 0.8 * 0.25), 2.01);
+  // Alone nobody presses.
+  expect_rps(run({two[1]}, kAll, exact()), 1e4);
+  // In turns on all units: while one has a unit, the other is beside it half of the time on each.
+  const ColocationReport shared = run(two, kAll, exact());
+  EXPECT_NEAR(shared.workers[0].rps, 5000 / (1.1 + 0.4 * 0.75), 2.01);
+  // Beside one on a quarter of the units half of the others' units are idle.
+  const MaskPolicy quarters = [](std::size_t worker, std::size_t, const std::vector<int>&) {
+    return worker == 0 ? range(0, 30) : range(30, 15);
+  };
+  const ColocationReport less = run(two, quarters, exact());
+  EXPECT_NEAR(less.workers[0].rps, 5000 / (1 + 0.5 * 0.1 + 0.5 * 0.75 * 0.4), 2.01);
+}
+
+TEST(Colocation, TheHostLetsKernelsWait) {
+  ModelKernels model = model_of({60, 30});  // 100 and 200 us
+  model.kernels[0].gap_us = 250;
+  model.kernels[1].gap_us = 3;
+  const ColocationReport report = run({model}, kAll, exact());
+  expect_rps(report, 1e6 / 553);
+  EXPECT_NEAR(report.busy_units, (60 * 100 + 30 * 200) / 553.0, 0.1);
+  // Each 50 us longer beside others on half of the units.
+  for (profile::KernelProfile& kernel : model.kernels)
+    kernel.beside = {{30, profile::Neighbour::computing, kernel.on(30), kernel.gap_us + 50, 0}};
+  const MaskPolicy halves = [](std::size_t worker, std::size_t, const std::vector<int>&) {
+    return range(30 * worker, 30);
+  };
+  EXPECT_NEAR(run({model, model_of({60})}, halves, exact()).workers[0].rps,
+              1e6 / (200 + 200 + 253 + 100), 2.01);
+}
+
 TEST(Colocation, AnUnequalMaskIsAsSlowAsItsSmallestCluster) {
   const MaskPolicy sixteen = [](std::size_t, std::size_t, const std::vector<int>&) {
     return range(0, 16);

@@ -163,6 +163,33 @@ TEST(GraphBrain, QueuesNoMoreOnALaneThanADriverTakes) {
   EXPECT_EQ(brain.dependencies().on_device, kTasks - 1);
 }
 
+// Several at a time, as long as each unit has some left; on the units of the lane alone.
+TEST(GraphBrain, TakesSmallKernelsBehindThoseOfALane) {
+  TaskGraph graph;
+  for (int task = 0; task < 12; ++task) graph.add("t", LaneWork{1, 1, {}});
+  graph.add("large", LaneWork{1, 2, {}});
+  graph.depend(12, 0);
+  for (const unsigned long units : {1ul, 2ul}) {
+    const MaskChoice idle = [units](int task, const std::vector<int>& running) {
+      return running[0] > 0 ? std::nullopt : std::optional(hw::UnitMask(task == 3 ? units : 1));
+    };
+    GraphBrain brain(graph, idle, {.units = 2, .max_lanes = 2, .ahead = false});
+    EXPECT_EQ(brain.next_kernel()->task, 0);
+    EXPECT_FALSE(brain.next_kernel());  // the unit is taken
+    std::vector<int> behind;
+    while (const auto task = brain.next_behind(0)) behind.push_back(*task);
+    if (units == 2) {  // the fourth is for another unit
+      EXPECT_THAT(behind, testing::ElementsAre(1, 2));
+      continue;
+    }
+    EXPECT_THAT(behind, testing::ElementsAre(1, 2, 3));  // four of 11 stay for each unit
+    for (int task = 0; task < 4; ++task) brain.ended(task);
+    EXPECT_EQ(brain.active(), 0u);
+    EXPECT_EQ(brain.next_kernel()->task, 4);
+    EXPECT_FALSE(brain.next_behind(0));
+  }
+}
+
 // With masks that share no unit the host is never between two kernels of a chain either.
 TEST(GraphBrain, KeepsOneKernelOfAChainQueuedAhead) {
   TaskGraph graph;

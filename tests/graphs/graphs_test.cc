@@ -173,6 +173,39 @@ TEST(TaskGraphs, RunEveryTaskOnceAfterThoseBeforeIt) {
   EXPECT_EQ((*driver)->outside(), 0);
 }
 
+// Kernels that take less than queueing them: units run several, one after another.
+TEST(TaskGraphs, RunManySmallKernels) {
+  Rng rng(2);
+  RealClock clock;
+  const hw::Topology topology = hw::generic_topology(1, 2);
+  const auto driver = CpuMaskDriver::open(topology);
+  ASSERT_TRUE(driver);
+  for (int round = 0; round < test_rounds(20); ++round) {
+    RandomGraph random;
+    const int tasks = 100 + static_cast<int>(rng.below(400));
+    for (int t = 0; t < tasks; ++t) {
+      Seen* seen = random.seen.emplace_back(std::make_unique<Seen>()).get();
+      const auto note = [seen, &random](std::int64_t) {
+        long none = 0;
+        seen->begin.compare_exchange_strong(none, ++random.stamp);
+        ++seen->groups;
+        seen->units |= std::uint64_t{1} << drivers::cpu_mask::this_unit();
+        seen->end = ++random.stamp;
+      };
+      const int units = rng.below(8) == 0 ? 2 : 1;
+      random.graph.add("t" + std::to_string(t), LaneWork{units, rng.below(8) == 0 ? 2 : 1, note});
+      if (t > 20 && rng.below(3) == 0)
+        random.graph.depend(t, t - 1 - static_cast<int>(rng.below(20)));
+    }
+    GraphSettings settings = settings_on(random.graph, topology, rng.below(3) == 0 ? 2 : 0);
+    settings.ahead = rng.below(2) == 0;
+    const auto run = run_graph(random.graph, **driver, clock, settings);
+    ASSERT_TRUE(run) << to_string(run.error());
+    ASSERT_NO_FATAL_FAILURE(check(random, *run)) << round;
+  }
+  EXPECT_EQ((*driver)->outside(), 0);
+}
+
 TEST(TaskGraphs, NameTheTasksOfACycle) {
   TaskGraph graph;
   for (const char* name : {"load", "a", "b", "c"}) graph.add(name, CpuWork{[] {}});

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """partita remote serve, sessions and stop, as people use them."""
+import csv
 import json
 import os
 import pathlib
@@ -227,8 +228,34 @@ class Serve(unittest.TestCase):
         self.assertEqual(rows[0], "index,kernel,request,grid,block,shared_bytes,stream,at_us")
         self.assertGreater(len(rows), 1)
         times = (self.path / "t.csv").read_text().splitlines()
-        self.assertEqual(times[0], "index,kernel,units,time_us")
+        self.assertEqual(times[0], "index,kernel,units,time_us,gap_us")
         self.assertEqual(times[1].split(",")[2], "1")
+
+    def test_a_program_s_kernels_are_measured_beside_neighbours(self):
+        self.needs_programs()
+        words = [PARTITA, "kernels", "measure", "--program", str(PROGRAMS / "softmax"),
+                 "--repeats", "1", "--beside", "-o", str(self.path / "softmax.csv"), "--units"]
+        answer = subprocess.run([*words, "1,2"], capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        with open(self.path / "softmax.csv", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        settings = {}
+        for row in rows:
+            settings.setdefault(row["index"], set()).add((row["units"], row["beside"]))
+            self.assertGreater(float(row["time_us"]), 0)
+            self.assertEqual(row["presses"] != "", row["beside"] == "reading")
+            self.assertTrue(0 <= float(row["presses"] or 0) <= 1)
+        self.assertTrue(settings)
+        for found in settings.values():
+            self.assertEqual(found, {("1", ""), ("1", "computing"), ("1", "reading"), ("2", "")})
+        answer = subprocess.run(
+            [PARTITA, "kernels", "simulate", "--workers", "softmax,softmax", "--kernel-profiles",
+             self.path, "--topology", "1x2", "--policies", "static"],
+            capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        answer = subprocess.run([*words, "2"], capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("leaves some to others", answer.stderr)
 
     def test_refusals(self):
         for words, why in [(["--listen", "tcp:0.0.0.0:0"], "--token-file"),

@@ -17,6 +17,7 @@
 #include "forms/kernel_picture.h"
 #include "hw/topology.h"
 #include "kernels/kernel_inputs.h"
+#include "kernels/lane_drivers.h"
 #include "lab_commands.h"
 #include "lanes/examples/strassen.h"
 #include "lanes/graph_run.h"
@@ -30,22 +31,6 @@
 
 namespace partita::cli {
 namespace {
-
-// The device that lanes are made on: which LaneDriver, with kernels that it can run. This is where
-// lane drivers and commands meet; commands see only the doors.
-struct LaneDriverFlags {
-  std::string driver = "auto";
-  std::string gpu;             // topology of cpu_mask; empty: a unit per core
-  int atom = 0;                // of green_ctx; 0: the device's
-  std::string device = "0";    // ordinal of the GPU, or NVIDIA's UUID
-  std::string vendor_library;  // file of CUDA's or HIP's driver library; empty: the installed one
-};
-
-// Kernels and driver live as long as this does; the driver ends first.
-struct OpenLaneDriver {
-  std::unique_ptr<device::ProbeKernels> kernels;
-  std::unique_ptr<device::LaneDriver> driver;
-};
 
 // Task graphs that can be run: what a graph file says as work of that size, or the example; masks
 // by the graph's policies; the runs on threads and in virtual time. Where plan, exec and sim meet.
@@ -124,26 +109,6 @@ struct Named {
 // In the order in which "auto" tries them; the last one always opens.
 constexpr Named kDrivers[] = {
     {"green_ctx", on_nvidia}, {"hip_mask", on_amd}, {"cpu_mask", on_threads}};
-
-void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags) {
-  std::vector<std::string> words{"auto"};
-  for (const Named& driver : kDrivers) words.emplace_back(driver.name);
-  one_of(command, "--lane-driver", flags.driver, words);
-  flag(command, "--device", flags.device)->default_str(flags.device);
-  flag(command, "--library", flags.vendor_library);
-}
-
-// Opens the driver that the flags name; with "auto" the first of green_ctx and hip_mask that opens,
-// else cpu_mask.
-Result<OpenLaneDriver> open_lane_driver(const LaneDriverFlags& flags) {
-  const bool any = flags.driver == "auto";
-  for (const Named& driver : kDrivers) {
-    if (!any && flags.driver != driver.name) continue;
-    auto opened = driver.open(flags);
-    if (opened || !any || &driver == std::end(kDrivers) - 1) return opened;
-  }
-  return bad_input("--driver", "unknown");
-}
 
 using planners::mask::Busy;
 using planners::mask::Grant;
@@ -810,6 +775,26 @@ Command add_graph_check(CLI::App& graph) {
 }
 
 }  // namespace
+
+void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags) {
+  std::vector<std::string> words{"auto"};
+  for (const Named& driver : kDrivers) words.emplace_back(driver.name);
+  one_of(command, "--lane-driver", flags.driver, words);
+  flag(command, "--device", flags.device)->default_str(flags.device);
+  flag(command, "--library", flags.vendor_library);
+}
+
+// Opens the driver that the flags name; with "auto" the first of green_ctx and hip_mask that opens,
+// else cpu_mask.
+Result<OpenLaneDriver> open_lane_driver(const LaneDriverFlags& flags) {
+  const bool any = flags.driver == "auto";
+  for (const Named& driver : kDrivers) {
+    if (!any && flags.driver != driver.name) continue;
+    auto opened = driver.open(flags);
+    if (opened || !any || &driver == std::end(kDrivers) - 1) return opened;
+  }
+  return bad_input("--driver", "unknown");
+}
 
 Command add_mask(CLI::App& app) {
   auto [command, flags] = adding<MaskFlags>(

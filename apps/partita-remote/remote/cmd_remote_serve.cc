@@ -365,9 +365,12 @@ class TimesFile {
     if (kernels.empty()) return;
     const std::lock_guard lock(mutex_);
     std::string rows =
-        out_.seekp(0, std::ios::end).tellp() > 0 ? "" : "index,kernel,units,time_us\n";
-    for (std::size_t i = 0; i < kernels.size(); ++i)
-      rows += fmt::format("{},{},{},{:.3f}\n", i, kernels[i].name, units, kernels[i].us);
+        out_.seekp(0, std::ios::end).tellp() > 0 ? "" : "index,kernel,units,time_us,gap_us\n";
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      const auto& [name, shape, us, gap_us] = kernels[i];
+      rows += fmt::format("{},{},{},{:.3f},{}\n", i, name, units, us,
+                          gap_us ? fmt::format("{:.3f}", *gap_us) : "");
+    }
     out_ << rows << std::flush;
     if (!out_) fmt::print(stderr, "partita: {}: the times of kernels cannot be written\n", file_);
   }

@@ -1,5 +1,8 @@
 #include "server/cuda/lane_requests.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace partita::remote::cuda {
 
 using server::Answered;
@@ -20,6 +23,7 @@ LaneRequests::~LaneRequests() {
   for (const Timed& timed : timed_)
     for (abi::Event event : {timed.begun, timed.ended})
       if (event != nullptr) spare_.push_back(event);
+  if (before_ != nullptr) spare_.push_back(before_);
   for (abi::Event event : spare_) context_.api().cuEventDestroy_v2(event);
 }
 
@@ -83,8 +87,16 @@ void LaneRequests::take_times() {
       const abi::Return code = context_.api().cuEventElapsedTime(&ms, first.begun, first.ended);
       if (code == server::kNotReady) return;
       constexpr double kMicrosPerMs = 1e3;
-      if (code == 0) times_.add({first.kernel, first.shape, double{ms} * kMicrosPerMs});
-      spare_.insert(spare_.end(), {first.begun, first.ended});
+      server::TimedKernel timed{first.kernel, first.shape, double{ms} * kMicrosPerMs};
+      if (before_ != nullptr) {
+        float gap = 0;
+        if (context_.api().cuEventElapsedTime(&gap, before_, first.begun) == 0)
+          timed.gap_us = std::max(0.0, double{gap} * kMicrosPerMs);
+        spare_.push_back(before_);
+      }
+      before_ = first.ended;
+      spare_.push_back(first.begun);
+      if (code == 0) times_.add(std::move(timed));
     }
     timed_.pop_front();
   }

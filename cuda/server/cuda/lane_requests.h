@@ -47,6 +47,7 @@ class LaneRequests {
   std::optional<lanes::KernelCursor> cursor_ = {};
   std::function<void(const std::vector<server::TimedKernel>&)> measured_ = {};
   std::deque<Timed> timed_;
+  abi::Event before_ = nullptr;  // the end of the kernel before the first of these; null: none
   std::vector<abi::Event> spare_;
   server::KernelTimes times_;
   bool marked_ = false;  // the program says where requests end

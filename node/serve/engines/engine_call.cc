@@ -137,6 +137,14 @@ void EngineCall::note(const StreamEvent& event) {
   out_ += event.bytes;
 }
 
+// Of an answer that comes as a whole nobody can tell before its end.
+bool on_time(const EngineCall& call, std::int64_t now, std::int64_t ttft) {
+  if (call.over_ || call.counted_) return false;
+  if (!call.request_.stream) return call.replica_ != nullptr && now - call.arrived_ < kLongestWait;
+  const std::int64_t first = call.pace_.first();
+  return first > 0 && (ttft <= 0 || first - call.arrived_ <= ttft);
+}
+
 void EngineCall::assume_first_token(std::int64_t now) {
   if (streams_ || guessed_.decodes || now < guessed_.begun + guessed_.expected) return;
   service_.shares.has_token(*this);
@@ -220,8 +228,9 @@ void EngineCall::whole(std::int64_t now) {
 
 void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
   if (!streams_) usage_ = usage_of_answer(held_);
-  const TokenUsage used = usage_.value_or(TokenUsage{.completion = pace_.events()});
   const bool answered = says == AnswerSays::answered;
+  const TokenUsage used = usage_.value_or(
+      TokenUsage{.prompt = answered ? prompt_tokens : 0, .completion = pace_.events()});
   AnswerTimes times{.ttft = pace_.first() == 0 ? 0 : pace_.first() - arrived_,
                     .tpot = pace_.tpot(used.completion),
                     .e2e = now - arrived_};
@@ -229,6 +238,7 @@ void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
   if (usage_) times.tokens = std::max<std::int64_t>(usage_->completion - (request_.answers - 1), 0);
   count({.fate = fate_of(says, status_),
          .used = used,
+         .told = usage_.has_value(),
          .prompt_bytes = answered && usage_ && request_.media == 0 ? request_.text_bytes : 0,
          .times = times});
   if (says == AnswerSays::unfit)

@@ -45,6 +45,7 @@ struct EngineAsk {
 struct EngineCame {
   long TokenFates::*fate = nullptr;
   TokenUsage used = {};
+  bool told = false;             // that, by its engine; else it is guessed
   std::size_t prompt_bytes = 0;  // of text alone, with `used` as its engine counted; 0: nobody did
   AnswerTimes times = {};
 };
@@ -71,6 +72,8 @@ class EngineCall {
   void engine_lost(std::string_view why);                      // that has it
   void end_if_idle(std::int64_t now, std::int64_t most);       // since its last event
   bool moves() const { return !flushed_ && ask_.idempotent; }  // may be sent elsewhere
+  // It has not ended, and nothing that is promised of its first token is missed.
+  friend bool on_time(const EngineCall& call, std::int64_t now, std::int64_t ttft);
   // An answer that is no stream: its first token is taken to have come when it was expected.
   void assume_first_token(std::int64_t now);
   double set_aside = 0;      // tokens of its key's limit

@@ -231,6 +231,7 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
       return tl::unexpected(limited(wait));
   const auto call = std::make_shared<EngineCall>(*this, std::move(ask), now);
   if (auto why = refusal(*call, now)) {
+    if (last_refusal_ == &TokenFates::late) recents.refused(now, call->prompt_tokens);
     ask = taken_back(*call);
     return tl::unexpected(*std::move(why));
   }
@@ -331,7 +332,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
   if (came.fate == &TokenFates::answered) {
     counters_.fates.in_slo += keeps(terms_, came.times);
     counters_.e2e.add(came.times.e2e);
-    recents.answered(now, used, came.times.tpot);
+    recents.answered(now, used, came.told, came.times.tpot);
     if (came.times.tpot > 0) counters_.tpot.add(came.times.tpot);
     if (used.completion > 0)
       mean_out_ += kLearning * (static_cast<double>(used.completion) - mean_out_);
@@ -342,6 +343,17 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     bytes_per_token_.add(seen / kFirstBytesPerToken, call.client, now);
   }
   pump();
+}
+
+int on_time(const EngineService& service, std::int64_t now) {
+  const auto& tokens = service.terms().tokens;
+  const std::int64_t ttft = tokens ? nanos(tokens->ttft) : 0;
+  std::ptrdiff_t count = 0;
+  for (const auto* engines : {&service.engines().here(), &service.engines().leaving()})
+    for (const auto& one : *engines)
+      count += std::ranges::count_if(
+          one->calls, [&](const EngineCall* call) { return on_time(*call, now, ttft); });
+  return static_cast<int>(count);
 }
 
 void EngineService::tick(std::int64_t now) {

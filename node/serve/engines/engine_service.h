@@ -98,4 +98,7 @@ class EngineService {
   bool pumping_ = false;
 };
 
+// Calls under way that are on time by the TTFT that is promised.
+int on_time(const EngineService& service, std::int64_t now);
+
 }  // namespace partita::serve

@@ -1,4 +1,5 @@
 // Gateways of several nodes in one process, which hand requests over to each other.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include "base/base64.h"
 #include "base/door/testing/test_client.h"
 #include "base/testing/test_certificate.h"
+#include "serve/engines/engine_pool.h"
 #include "serve/front/front.h"
 #include "serve/front/testing/fake_backend.h"
 #include "serve/oip/testing/wire_text.h"
@@ -142,7 +144,7 @@ class HandOver : public testing::Test {
   }
 
   Node& add(const std::string& name, bool carries, FrontOptions options = {},
-            PeerOptions peers = {}) {
+            PeerOptions peers = {}, EnginePool* engines = nullptr) {
     auto node = std::make_unique<Node>(Node{.name = name});
     if (carries) node->backend.add(test::pair_model());
     FakeBackend& backend = node->backend;
@@ -152,7 +154,7 @@ class HandOver : public testing::Test {
         *loop, peers, [this](const std::string& line) { said.push_back(line); });
     options.listen = "127.0.0.1:0";
     options.peers = node->pool.get();
-    auto opened = Front::open(*loop, backend, options);
+    auto opened = Front::open(*loop, backend, options, engines);
     EXPECT_TRUE(opened) << to_string(opened.error());
     node->front = std::move(*opened);
     node->port = node->front->port();
@@ -614,6 +616,68 @@ TEST_F(HandOver, AStreamWhoseNodeDiesSaysSo) {
   EXPECT_NE(answer.body.find("data: {\"a\"}"), std::string::npos);
   EXPECT_NE(answer.body.find("\"code\":\"node_lost\""), std::string::npos) << answer.body;
   EXPECT_EQ(dies.asked, 1);
+}
+
+// ---- tokens of language models, which the door counts
+
+class HandOverTokens : public HandOver {
+ protected:
+  HandOverTokens() {
+    FrontOptions closed;
+    closed.tokens = Tokens({Token{.secret = "secret-of-a-client",
+                                  .services = {"chat"},
+                                  .limits = {.tokens = 2'000},
+                                  .name = "token 1"}});
+    door = &add("a", false, closed, {}, &none);
+    carrier.on_request = [this](int fd) {
+      ::send(fd, reply.data(), reply.size(), MSG_NOSIGNAL);
+      carrier.end(fd);
+    };
+    tell(*door, {{"g", {carrier.port, 1}}}, "chat");
+  }
+  Answer ask_chat(const std::string& more) {
+    return ask(*door,
+               sent("/v1/completions", R"({"model":"chat","prompt":"a","stream":true)" + more + "}",
+                    "Authorization: Bearer secret-of-a-client\r\n"));
+  }
+  static std::string stream(const std::vector<std::string>& events) {
+    std::string text =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n";
+    for (const std::string& event : events) {
+      const std::string whole = "data: " + event + "\n\n";
+      text += fmt::format("{:x}\r\n{}\r\n", whole.size(), whole);
+    }
+    return text + "0\r\n\r\n";
+  }
+
+  EnginePool none{*loop, {}, nullptr};
+  Stub carrier{*loop};
+  std::string reply;
+  Node* door = nullptr;
+};
+
+TEST_F(HandOverTokens, AreThoseThatWhoCarriesItTells) {
+  const std::string token = R"({"choices":[{"index":0,"text":"w"}]})";
+  const std::string usage =
+      R"({"choices":[],"usage":{"prompt_tokens":900,"completion_tokens":300}})";
+  reply = stream({token, usage, "[DONE]"});
+  for (const char* options : {"", R"(,"stream_options":{"include_usage":false})"}) {
+    const Answer answer = ask_chat(options);
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_NE(carrier.last.find(R"("include_usage":true)"), std::string::npos) << carrier.last;
+    EXPECT_NE(answer.body.find(token), std::string::npos);
+    EXPECT_NE(answer.body.find("[DONE]"), std::string::npos);
+    EXPECT_EQ(answer.body.find("usage"), std::string::npos) << "nobody asked for it";
+  }
+  EXPECT_EQ(ask_chat("").status, 429);
+  EXPECT_EQ(carrier.asked, 2);
+}
+
+TEST_F(HandOverTokens, AreGivenBackWhereNothingCame) {
+  reply = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(ask_chat(R"(,"max_tokens":1900)").status, 503) << "of 2,000 a minute, none were used";
 }
 
 }  // namespace

@@ -33,7 +33,10 @@ class OpenaiExchange final : public GatewayExchange {
 
  private:
   void on_piece(const StreamPiece& piece) override;
-  void on_answer(const PeerAnswer& answer) override { used_ = usage_of_answer(answer.body); }
+  void on_answer(const PeerAnswer& answer) override {
+    used_ = usage_of_answer(answer.body);
+    answered_ = answer.status < 400;
+  }
   tl::expected<KeyHandle, Denial> key_begun(bool asked) override;
   void uncount(const Denial& why) override {
     engines_ ? engines_->uncount() : GatewayExchange::uncount(why);
@@ -49,7 +52,8 @@ class OpenaiExchange final : public GatewayExchange {
   EngineService* engines_ = nullptr;
   std::shared_ptr<EngineCall> call_ = {};
   // Of one that another node has: what was set aside of its key's limit, and what it came to.
-  double set_aside_ = 0;
+  double set_aside_ = 0, prompt_ = 0;
+  bool adds_usage_ = false, answered_ = false;
   EventStream events_ = {};
   std::optional<TokenUsage> used_ = {};
   std::int64_t tokens_ = 0;
@@ -95,10 +99,9 @@ Step OpenaiExchange::to_engine(EngineService& engines) {
                 .timeout_ns = facts_.timeout_ns,
                 .idempotent = facts_.idempotent,
                 .trace = facts_.trace};
-  if (facts_.token != nullptr) {
-    ask.key = facts_.client;
-    ask.limits = facts_.token->limits;
-  }
+  if (facts_.token != nullptr || !facts_.handed_by.empty()) ask.key = facts_.client;
+  // Where it came in its limits were asked.
+  if (facts_.token != nullptr && facts_.handed_by.empty()) ask.limits = facts_.token->limits;
   if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);
   engines_ = &engines;
   auto call = engines.begin(ask);
@@ -158,22 +161,33 @@ tl::expected<KeyHandle, Denial> OpenaiExchange::key_begun(bool asked) {
   const bool of_tensors = door_.engines == nullptr || door_.backend.known(service);
   if (of_tensors) return GatewayExchange::key_begun(asked);
   const auto request = parse_openai_request(text);
-  set_aside_ = guessed_prompt_tokens(*request, kFirstBytesPerToken) + request->most_tokens;
+  prompt_ = guessed_prompt_tokens(*request, kFirstBytesPerToken);
+  set_aside_ = prompt_ + request->most_tokens;
   const KeyAsk key{.tokens = set_aside_, .bytes = static_cast<double>(text.size())};
   const std::int64_t wait = door_.engines->key_begun(facts_.client, facts_.token->limits, key);
   if (wait > 0) return tl::unexpected(over_limit(wait));
+  // Who carries it is to say what it came to, which the client need not want to know.
+  adds_usage_ = adds_usage(*request);
+  if (adds_usage_) text = engine_body(*request, request->model);
   return KeyHandle(nullptr, [this](void*) {  // which this exchange holds
-    const auto came = static_cast<double>(used_ ? used_->prompt + used_->completion : tokens_);
-    door_.engines->key_ended(facts_.client, used_ || tokens_ > 0 ? came - set_aside_ : 0);
+    double came = used_ ? static_cast<double>(used_->prompt + used_->completion) : 0;
+    if (!used_ && (answered_ || tokens_ > 0)) came = prompt_ + static_cast<double>(tokens_);
+    door_.engines->key_ended(facts_.client, came - set_aside_);
   });
 }
 
 void OpenaiExchange::on_piece(const StreamPiece& piece) {
   if (going()) {
-    events_.take(piece.bytes, [this](const StreamEvent& event) {
+    std::string passed;
+    const bool read = events_.take(piece.bytes, [&](const StreamEvent& event) {
       if (event.kind == StreamEvent::Kind::token) ++tokens_;
       if (event.usage) used_ = event.usage;
+      if (event.kind != StreamEvent::Kind::usage) passed += event.bytes;
     });
+    if (adds_usage_ && read) {
+      pieces += passed;
+      return;
+    }
   }
   if (!stream_begun) {
     stream_begun = true;

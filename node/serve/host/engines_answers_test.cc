@@ -211,6 +211,35 @@ TEST_F(Answers, AWholeAnswerMayBeTooSlow) {
   EXPECT_EQ(fates().in_slo, 1);
 }
 
+// A TTFT is kept by the first token, however long the answer goes on; who waits longer is late.
+TEST_F(Answers, WhoHasItsFirstTokenInTimeIsOnTime) {
+  ScriptedEngine& engine = scripted();
+  begin(promised(800, 0));
+  Recents recents;
+  for (const bool in_time : {true, false}) {
+    SCOPED_TRACE(in_time);
+    recents.clear();
+    const auto note = [&] {
+      note_requests(recents, {view_of(chat_service())}, static_cast<double>(Loop::now_ns()) / 1e9);
+    };
+    engine.script = [&](const json&) {
+      return stream(16, (in_time ? 20 : 2'500) * kMs, 150 * kMs);
+    };
+    note();
+    const auto under_way = send_all({chat("ann", 16), chat("bob", 16)});
+    for (int i = 0; i < 9; ++i) {
+      turn_for(200 * kMs);
+      note();
+    }
+    const auto recent = requests_of(view_of(chat_service()), recents).recent;
+    ASSERT_TRUE(recent);
+    EXPECT_NEAR(recent->asked, 2, 1e-6);
+    EXPECT_NEAR(recent->missed(), in_time ? 0 : 2, 1e-6);
+    for (const auto& one : under_way) EXPECT_EQ(one->answer().status, 200);
+  }
+  EXPECT_EQ(fates().in_slo, 2);
+}
+
 TEST_F(Answers, EachChoiceIsHeldAgainstThePromise) {
   ScriptedEngine& engine = scripted();
   begin(promised(5'000, 60));

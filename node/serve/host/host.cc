@@ -134,6 +134,8 @@ ServiceView view_of(const EngineService& service) {
                    .capacity_rps = service.engines().capacity_rps(),
                    .slo = static_cast<Nanos>((slo.value > 0 ? slo : kUnsaidSlo).value * 1e6),
                    .withdrawn = fates.withdrawn + fates.limited + fates.rejected};
+  // A TTFT is kept by the first token: who has it need not have ended to be on time.
+  if (terms.slo.value <= 0) view.withdrawn += on_time(service, Loop::now_ns());
   view.counters.offered = service.counters().arrived;
   view.counters.completed = fates.answered;
   view.counters.in_slo = fates.in_slo;

@@ -21,17 +21,19 @@ bool true_or_null(JsonScan& scan) {
 }
 
 void read_stream_options(JsonScan& scan, OpenaiRequest& request) {
-  request.stream_options = true;
-  if (scan.peek() == 'n') {
-    scan.skip();
-    return;
-  }
-  scan.object([&](const std::string& key) {
+  if (!request.stream_options.empty()) scan.fail("\"stream_options\" is said twice");
+  if (scan.peek() != 'n' && scan.peek() != '{')
+    scan.fail("\"stream_options\" is to be an object");
+  request.stream_options = scan.skip();
+  JsonScan options(request.stream_options);
+  if (options.peek() == 'n') return;
+  options.object([&](const std::string& key) {
     if (key == "include_usage")
-      request.usage_asked = true_or_null(scan);
+      request.usage_asked = true_or_null(options);
     else
-      scan.skip();
+      options.skip();
   });
+  if (!options.ok()) scan.fail(options.error());
 }
 
 // A count; what is none is for the engine to refuse.
@@ -96,6 +98,22 @@ Media media_in(std::string_view prompt) {
   return media;
 }
 
+// The client's own, but that usage is said; with each token only to who asked for it.
+std::string options_with_usage(std::string_view said) {
+  std::string out = R"({"include_usage":true)";
+  JsonScan scan(said);
+  if (scan.peek() == '{')
+    scan.object([&](const std::string& key) {
+      const std::string_view value = scan.skip();
+      if (key == "include_usage" || key == "continuous_usage_stats") return;
+      out += ',';
+      append_json_string(out, key);
+      out += ':';
+      out += value;
+    });
+  return out + '}';
+}
+
 }  // namespace
 
 Result<OpenaiRequest> parse_openai_request(std::string_view body) {
@@ -139,18 +157,35 @@ double guessed_prompt_tokens(const OpenaiRequest& request, double bytes_per_toke
          double{kMediaTokens} * request.media;
 }
 
-bool adds_usage(const OpenaiRequest& request) { return request.stream && !request.stream_options; }
+bool adds_usage(const OpenaiRequest& request) { return request.stream && !request.usage_asked; }
 
 std::string engine_body(const OpenaiRequest& request, std::string_view model) {
   const std::string_view body = request.object;
-  const auto name = static_cast<std::size_t>(request.model_text.data() - body.data());
   std::string out;
   out.reserve(body.size() + model.size() + 64);
   out += '{';
-  if (adds_usage(request)) out += R"("stream_options":{"include_usage":true},)";
-  out += body.substr(1, name - 1);
-  append_json_string(out, model);
-  out += body.substr(name + request.model_text.size());
+  std::size_t done = 1;  // bytes of the body that are in it
+  const auto in_place_of = [&](std::string_view text, const auto& write) {
+    const auto at = static_cast<std::size_t>(text.data() - body.data());
+    out += body.substr(done, at - done);
+    write();
+    done = at + text.size();
+  };
+  const auto name = [&] {
+    in_place_of(request.model_text, [&] { append_json_string(out, model); });
+  };
+  const auto options = [&] {
+    in_place_of(request.stream_options,
+                [&] { out += options_with_usage(request.stream_options); });
+  };
+  const bool adds = adds_usage(request),
+             first = request.stream_options.data() < request.model_text.data();
+  if (adds && request.stream_options.empty()) out += R"("stream_options":{"include_usage":true},)";
+  const bool rewrites = adds && !request.stream_options.empty();
+  if (rewrites && first) options();
+  name();
+  if (rewrites && !first) options();
+  out += body.substr(done);
   return out;
 }
 

@@ -19,7 +19,7 @@ struct OpenaiRequest {
   std::string_view model_text = {};  // as it stands in the body, with its quotes
   bool stream = false;
   bool usage_asked = false;      // of the stream, by its client
-  bool stream_options = false;   // says some
+  std::string_view stream_options = {};  // their JSON; empty: it says none
   std::string_view prompt = {};  // the JSON of messages, prompt or input
   std::string_view tools = {};   // the JSON of tools
   std::size_t text_bytes = 0;    // of prompt and tools, without pictures and sounds
@@ -35,8 +35,8 @@ Result<OpenaiRequest> parse_openai_request(std::string_view body);
 // Tokens of its prompt, guessed: of text by its bytes, of the rest by how many there are.
 double guessed_prompt_tokens(const OpenaiRequest& request, double bytes_per_token);
 
-// Whether the engine is told to say usage although the client did not ask: the event that says it
-// is then kept back.
+// Whether the engine is told to say usage although the client did not ask, or asked not to: the
+// event that says it is then kept back.
 bool adds_usage(const OpenaiRequest& request);
 
 // The body for an engine that calls the model so.

@@ -131,13 +131,33 @@ TEST(OpenaiRequest, TheEngineGetsWhatItsClientSent) {
             R"({"messages":[{"role":"user","content":"\"model\""}], "model" : "org/m","n":2} )");
 }
 
-TEST(OpenaiRequest, AsksForUsageWhereTheClientSaysNothing) {
+TEST(OpenaiRequest, AsksForUsageWhateverTheClientSays) {
   const std::string body = R"({"model":"m","stream":true})";
   EXPECT_EQ(engine_body(*parse_openai_request(body), "m"),
             R"({"stream_options":{"include_usage":true},"model":"m","stream":true})");
-  const std::string says = R"({"model":"m","stream":true,"stream_options":{"x":1}})";
-  EXPECT_EQ(engine_body(*parse_openai_request(says), "m"), says);
+  const auto sent = [](const std::string& options, const std::string& stream = "true") {
+    const std::string behind = R"({"model":"m","stream":)" + stream + options + "}";
+    const std::string before =
+        "{" + options.substr(1) + R"(,"stream":)" + stream + R"(,"model":"m"})";
+    const auto request = parse_openai_request(behind), other = parse_openai_request(before);
+    const std::string made = engine_body(*request, "m");
+    EXPECT_EQ(made.find("include_usage\":true") != std::string::npos,
+              engine_body(*other, "m").find("include_usage\":true") != std::string::npos);
+    EXPECT_EQ(adds_usage(*request), made != behind) << "what is added is kept back";
+    return made.substr(behind.size() - options.size() - 1);
+  };
+  EXPECT_EQ(sent(R"(,"stream_options":{"x":1})"),
+            R"(,"stream_options":{"include_usage":true,"x":1}})");
+  EXPECT_EQ(sent(R"(,"stream_options":{"include_usage":false, "continuous_usage_stats":true})"),
+            R"(,"stream_options":{"include_usage":true}})");
+  EXPECT_EQ(sent(R"(,"stream_options":null)"), R"(,"stream_options":{"include_usage":true}})");
+  for (const char* options : {R"(,"stream_options":{"include_usage":true,"x":1})",
+                              R"(,"stream_options":{"x":1,"include_usage":true})"})
+    EXPECT_EQ(sent(options), options + std::string("}"));
+  EXPECT_EQ(sent(R"(,"stream_options":{"x":1})", "false"), R"(,"stream_options":{"x":1}})");
   for (const char* bad : {"", "[]", R"({"n":1})", R"({"model":1})", R"({"model":"a","model":"b"})",
+                          R"({"model":"a","stream_options":1})",
+                          R"({"model":"a","stream_options":{},"stream_options":{}})",
                           R"({"model":"a","stream":1})", R"({"model":"a"} x)"})
     EXPECT_FALSE(parse_openai_request(bad)) << bad;
 }
@@ -442,7 +462,7 @@ TEST(TokenRecents, ForgetAfterHalfAMinute) {
   const auto at = [&](int second) { return (1000 + second) * kSecond; };
   for (int second = 0; second < 20; ++second) {
     recents.first_token(at(second), 100 * kMs);
-    recents.answered(at(second), {.prompt = 50, .completion = 10}, 5 * kMs);
+    recents.answered(at(second), {.prompt = 50, .completion = 10}, true, 5 * kMs);
   }
   const actuate::TokenTraffic seen = recents.traffic(at(20));
   EXPECT_DOUBLE_EQ(seen.out_per_s, 10);
@@ -453,6 +473,20 @@ TEST(TokenRecents, ForgetAfterHalfAMinute) {
   const actuate::TokenTraffic later = recents.traffic(at(60));
   EXPECT_EQ(later.out_per_s, 0);
   EXPECT_FALSE(later.ttft_p50_ms);
+}
+
+// What nobody counted makes requests no shorter; what is refused was asked for as well.
+TEST(TokenRecents, LearnLengthsOfWhatWasToldAndOfWhatWasRefused) {
+  TokenRecents recents;
+  const std::int64_t now = 1'000'000 * kMs;
+  for (int i = 0; i < 4; ++i) recents.answered(now, {.prompt = 1000, .completion = 8}, true, 0);
+  for (int i = 0; i < 6; ++i) recents.answered(now, {.prompt = 0, .completion = 2}, false, 0);
+  EXPECT_DOUBLE_EQ(recents.traffic(now).mean_in, 1000);
+  EXPECT_DOUBLE_EQ(recents.traffic(now).mean_out, 8);
+  EXPECT_GT(recents.traffic(now).out_per_s, 4 * 8 / 30.0);  // all of it was computed
+  for (int i = 0; i < 4; ++i) recents.refused(now, 3000);
+  EXPECT_DOUBLE_EQ(recents.traffic(now).mean_in, 2000);
+  EXPECT_DOUBLE_EQ(recents.traffic(now).mean_out, 8);
 }
 
 // As vLLM, SGLang and llama.cpp write them.

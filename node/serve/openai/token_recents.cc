@@ -30,15 +30,23 @@ void TokenRecents::first_token(std::int64_t now, std::int64_t ttft) {
   turned(now).ttft.add(std::max<std::int64_t>(ttft, 0));
 }
 
-void TokenRecents::answered(std::int64_t now, const TokenUsage& used, std::int64_t tpot) {
+void TokenRecents::answered(std::int64_t now, const TokenUsage& used, bool told,
+                            std::int64_t tpot) {
   Half& half = turned(now);
   half.used.prompt += used.prompt;
-  if (used.completion > 0) {
-    ++half.answers;
-    half.prompts += used.prompt;
-    half.used.completion += used.completion;
+  half.used.completion += used.completion;
+  if (told && used.completion > 0) {
+    ++half.answers, ++half.prompts;
+    half.lengths.prompt += used.prompt;
+    half.lengths.completion += used.completion;
   }
   if (tpot > 0) half.tpot.add(tpot);
+}
+
+void TokenRecents::refused(std::int64_t now, int prompt_tokens) {
+  Half& half = turned(now);
+  ++half.prompts;
+  half.lengths.prompt += prompt_tokens;
 }
 
 actuate::TokenTraffic TokenRecents::traffic(std::int64_t now) {
@@ -48,12 +56,14 @@ actuate::TokenTraffic TokenRecents::traffic(std::int64_t now) {
   const double seconds = static_cast<double>(std::max(now - began, kHalfOfRecent)) / 1e9;
   const auto in = static_cast<double>(newer.used.prompt + older.used.prompt);
   const auto out = static_cast<double>(newer.used.completion + older.used.completion);
-  const auto prompts = static_cast<double>(newer.prompts + older.prompts);
-  const auto answers = static_cast<double>(std::max(1L, newer.answers + older.answers));
+  const auto mean = [&](std::int64_t TokenUsage::*tokens, long Half::*of) {
+    return static_cast<double>(newer.lengths.*tokens + older.lengths.*tokens) /
+           static_cast<double>(std::max(1L, newer.*of + older.*of));
+  };
   return {.in_per_s = in / seconds,
           .out_per_s = out / seconds,
-          .mean_in = prompts / answers,
-          .mean_out = out / answers,
+          .mean_in = mean(&TokenUsage::prompt, &Half::prompts),
+          .mean_out = mean(&TokenUsage::completion, &Half::answers),
           .ttft_p50_ms = ms(newer.ttft, older.ttft, 50),
           .ttft_p99_ms = ms(newer.ttft, older.ttft, 99),
           .tpot_p50_ms = ms(newer.tpot, older.tpot, 50),

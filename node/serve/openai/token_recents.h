@@ -15,15 +15,19 @@ class TokenRecents {
  public:
   // Times in nanoseconds, which never go back.
   void first_token(std::int64_t now, std::int64_t ttft);
-  void answered(std::int64_t now, const TokenUsage& used, std::int64_t tpot);  // 0: not known
+  // `told`: by its engine, else guessed, which teaches no lengths. `tpot` 0: not known.
+  void answered(std::int64_t now, const TokenUsage& used, bool told, std::int64_t tpot);
+  // As it would have been late: a prompt of about so many tokens was asked for, too.
+  void refused(std::int64_t now, int prompt_tokens);
   actuate::TokenTraffic traffic(std::int64_t now);
 
  private:
   struct Half {
     std::int64_t began = 0;  // 0: nothing was noted
     TokenUsage used = {};
-    long answers = 0;          // of some tokens: of embeddings there are none
-    std::int64_t prompts = 0;  // tokens of theirs
+    // Whose tokens were told, and are some: embeddings have no answers.
+    long prompts = 0, answers = 0;
+    TokenUsage lengths = {};  // of these together
     sim::LatencyHistogram ttft = {}, tpot = {};
   };
   Half& turned(std::int64_t now);
