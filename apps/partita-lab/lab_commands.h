@@ -1,19 +1,17 @@
 // The commands of partita-lab; see commands.h of partita.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
-#include "context.h"
+#include "command.h"
+#include "heat/raster/heat_map.h"
+#include "heat/thermal_inputs.h"
 
 namespace partita::cli {
 
-Command add_mask(CLI::App& app);
-Command add_kernels(CLI::App& app);
-Command add_graph(CLI::App& app);
-Command add_probe(CLI::App& app);
-Command add_energy_models(CLI::App& app);
-Command add_thermal(CLI::App& app);
-Command add_floorplan(CLI::App& app);
-Command add_demo_lab(CLI::App& app);
+using Adds = Command(CLI::App& app);
+Adds add_mask, add_kernels, add_graph, add_probe, add_energy_models, add_thermal, add_floorplan,
+    add_demo_lab;
+
+// Blocks as outlines of a map over the die.
+std::vector<raster::Outline> outlines_of(const thermal::Floorplan& plan);
 
 }  // namespace partita::cli

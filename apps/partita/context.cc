@@ -1,15 +1,13 @@
 #include "context.h"
 
-#include <fmt/format.h>
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "base/input_output.h"
-#include "base/terminal.h"
-#include "flags.h"
+#include "base/secret_file.h"
+#include "command.h"
+#include "decide/reasons.h"
+#include "forms/reason_forms.h"
 
 namespace partita::cli {
 namespace {
@@ -83,9 +81,8 @@ Result<void> deliver(Context& context, const Output& output, std::string_view co
   make_room(context);
   errno = 0;
   const std::size_t written = std::fwrite(content.data(), 1, content.size(), context.out);
-  if (written != content.size() || std::fflush(context.out) != 0) {
+  if (written != content.size() || std::fflush(context.out) != 0)
     return environment_error("standard output", std::strerror(errno));
-  }
   return {};
 }
 
@@ -112,12 +109,35 @@ void refusal(Context& context, std::string_view message) {
   put_error(context, fmt::format("partita: {}\n", message));
 }
 
-void add_catalogue(CLI::App& command, std::string& directory) {
-  command
-      .add_option(
-          "--catalogue", directory,
-          "Read the GPU models from the JSON files of DIR instead of the built-in catalogue")
-      ->type_name("DIR");
+Result<std::string> read_secret(Context& context, const std::string& flag,
+                                const std::string& file) {
+  TRY(check_secret_file(file));
+  const std::string text = TRY(read_input(context.files, flag, file));
+  return text.substr(0, text.find_first_of("\r\n"));
+}
+
+Result<Exit> refuse(Context& context, const Output& output, const std::string& thing,
+                    const std::vector<plan::Reason>& reasons) {
+  const std::string headline = plan::proven(reasons) ? fmt::format("no such {} exists:", thing)
+                                                     : fmt::format("no such {} was found:", thing);
+  complain(context, decide::reasons_text(headline, reasons));
+  if (output.json()) {
+    auto written = deliver(context, {}, forms::refusal_json(reasons));
+    if (!written) return failed(written.error());
+  }
+  return Exit::no;
+}
+
+Result<Exit> say_verdict(Context& context, const Output& output, const std::string& file,
+                         const std::string& ok, const std::vector<plan::Reason>& violations) {
+  std::string content = ok;
+  if (output.json())
+    content = forms::verdict_json(violations);
+  else if (!violations.empty())
+    content = decide::reasons_text(fmt::format("{}: {} violations:", file, violations.size()),
+                                   violations) +
+              "\n";
+  return finish(context, output, content, violations.empty() ? Exit::done : Exit::no);
 }
 
 }  // namespace partita::cli

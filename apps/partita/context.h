@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/result.h"
 #include "hw/catalogue.h"
+#include "plan/reason.h"
 
 namespace CLI {
 class App;
@@ -95,7 +96,18 @@ void complain(Context& context, std::string_view message);
 // Why a command ends, on standard error; also when all is to be quiet.
 void refusal(Context& context, std::string_view message);
 
-// Adds --catalogue to a command.
-void add_catalogue(CLI::App& command, std::string& directory);
+// The first line of a file that others may not read.
+Result<std::string> read_secret(Context& context, const std::string& flag, const std::string& file);
+
+// Refusals as every command says them: as text on standard error, as JSON on standard output.
+
+// Says that there is no such thing ("plan"), or that none was found, and why. -o names the place of
+// the thing; a refusal is never written there.
+Result<Exit> refuse(Context& context, const Output& output, const std::string& thing,
+                    const std::vector<plan::Reason>& reasons);
+
+// The verdict on FILE: `ok`, a line, or the violations; exit 1 with them.
+Result<Exit> say_verdict(Context& context, const Output& output, const std::string& file,
+                         const std::string& ok, const std::vector<plan::Reason>& violations);
 
 }  // namespace partita::cli

@@ -1,9 +1,16 @@
 // Every flag of the three programs: its name, what stands behind it and what it means. A name means
 // the same wherever it is. Sorted by name.
-#include <algorithm>
-
-#include "base/check.h"
 #include "flags.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/append.h"
+#include "base/check.h"
+#include "base/nearest.h"
+#include "decide/gpu_costs.h"
 
 namespace partita::cli {
 namespace {
@@ -93,6 +100,8 @@ constexpr FlagWords kWords[] = {
      "Money per tonne of CO2, added to the price of energy where hours are compared"},
     {"--carry", "INPUT=OUTPUT",
      "The model has state: this input is fed with what this output gave in the step before"},
+    {"--catalogue", "DIR",
+     "Read the GPU models from the JSON files of DIR instead of the built-in catalogue"},
     {"--cdi-dir", "DIR", "Where files of the Container Device Interface go"},
     {"--cgroups", "DIR", "Where cgroups of version 2 are mounted"},
     {"--change", "N", "Only events of this change"},
@@ -738,6 +747,65 @@ const FlagWords& words_of(std::string_view name) {
   const auto found = std::ranges::lower_bound(kWords, name, {}, &FlagWords::name);
   CHECK(found != std::end(kWords) && found->name == name);
   return *found;
+}
+
+CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words) {
+  option->type_name(joined(words, "|"));
+  return option->check([words](const std::string& value) {
+    if (std::find(words.begin(), words.end(), value) != words.end()) return std::string{};
+    return fmt::format("'{}' is not one of {}{}", value, joined(words, ", "),
+                       did_you_mean(value, words));
+  });
+}
+
+CLI::Option* within(CLI::Option* option, double least, double most) {
+  return option->check([least, most](const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size())
+      return fmt::format("'{}' is not a number", text);
+    if (value >= least && value <= most) return std::string{};
+    return fmt::format("{} is not between {} and {}", text, least, most);
+  });
+}
+
+CLI::Option* one_of(CLI::App& command, std::string_view name, std::string& value,
+                    const std::vector<std::string>& words, const std::string& details) {
+  return one_of(flag(command, name, value, details), words)->capture_default_str();
+}
+
+void add_seed(CLI::App& command, std::uint64_t& seed) {
+  within(command, "--seed", seed, 0, 1.8e19);
+}
+
+CLI::Option* add_tariff_flags(CLI::App& command, decide::TariffFiles& files) {
+  CLI::Option* prices = flag(command, "--prices", files.prices);
+  within(flag(command, "--carbon-price", files.carbon_price), 0, 1e6);
+  return prices;
+}
+
+Result<Seconds> parse_duration(const std::string& flag, const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [unit, error] = std::from_chars(text.data(), end, value);
+  const std::string_view suffix(unit, static_cast<std::size_t>(end - unit));
+  double scale = 0;
+  if (suffix.empty() || suffix == "s") scale = 1;
+  if (suffix == "ms") scale = 1e-3;
+  if (suffix == "m") scale = 60;
+  if (suffix == "h") scale = 3600;
+  if (error != std::errc{} || scale == 0)
+    return bad_input(flag, fmt::format("'{}' is not a duration such as 60s, 5m or 500ms", text));
+  const Seconds duration{value * scale};
+  if (!(duration.value > 0 && duration <= kMaxDuration))
+    return bad_input(flag, fmt::format("'{}' is not between 0 and {} s (excluding 0)", text,
+                                       kMaxDuration.value));
+  return duration;
+}
+
+Result<std::int64_t> parse_nanos(const std::string& flag, const std::string& text) {
+  const Seconds duration = TRY(parse_duration(flag, text));
+  return static_cast<std::int64_t>(duration.value * 1e9);
 }
 
 }  // namespace partita::cli

@@ -11,9 +11,13 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/result.h"
 #include "base/split.h"
 #include "base/units.h"
+#include "context.h"
+
+namespace partita::decide {
+struct TariffFiles;
+}
 
 namespace partita::cli {
 
@@ -53,20 +57,51 @@ CLI::Option* flag(CLI::App& command, std::string_view name, Value& value,
   }
 }
 
+// Adds flags that have nothing further to say: their names, each with what it writes to.
+inline void takes(CLI::App&) {}
+template <typename Value, typename... Rest>
+void takes(CLI::App& command, std::string_view name, Value& value, Rest&&... rest) {
+  flag(command, name, value);
+  takes(command, std::forward<Rest>(rest)...);
+}
+
 // Restricts an option to a closed list of words.
 CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words);
+// The flag of that name, so restricted, with its value as the default.
+CLI::Option* one_of(CLI::App& command, std::string_view name, std::string& value,
+                    const std::vector<std::string>& words, const std::string& details = {});
 
 // Restricts a numeric option to [least, most]; NaN is refused.
 CLI::Option* within(CLI::Option* option, double least, double most);
+template <typename Value>
+CLI::Option* within(CLI::App& command, std::string_view name, Value& value, double least,
+                    double most, const std::string& details = {}) {
+  return within(flag(command, name, value, details), least, most)->capture_default_str();
+}
 
-// Adds --seed: 0 .. 1.8e19. (CLI11 alone would wrap a negative number around.)
+// A word behind the command that names a file.
+template <typename Value>
+CLI::Option* file_argument(CLI::App& command, const std::string& name, Value& value,
+                           const std::string& about) {
+  return command.add_option(name, value, about)->type_name("FILE");
+}
+
+// A command that is described: its examples, and what it does.
+template <class Flags, class Run>
+Command runs(CLI::App* command, const std::shared_ptr<Flags>& flags, Run run,
+             const std::string& examples) {
+  command->footer(examples);
+  return {command, [flags, run](Context& context) { return run(context, *flags); }};
+}
+
+// --seed: 0 .. 1.8e19. (CLI11 alone would wrap a negative number around.)
 void add_seed(CLI::App& command, std::uint64_t& seed);
-void add_require_share(CLI::App& command, double& share);
-// Adds --fault-exit: 0 .. 255.
-CLI::Option* add_fault_exit(CLI::App& command, int& status);
+// --prices, which it returns, and --carbon-price.
+CLI::Option* add_tariff_flags(CLI::App& command, decide::TariffFiles& files);
 
 // "60s", "5m", "2h", "500ms" or plain seconds; positive and at most kMaxDuration.
 inline constexpr Seconds kMaxDuration{1e6};
 Result<Seconds> parse_duration(const std::string& flag, const std::string& text);
+Result<std::int64_t> parse_nanos(const std::string& flag, const std::string& text);
 
 }  // namespace partita::cli

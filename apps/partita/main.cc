@@ -36,32 +36,18 @@ namespace {
 
 // Sorted by name.
 std::vector<DocumentKind> all_kinds() {
-  std::vector<DocumentKind> kinds = forms::document_kinds();
-  for (const DocumentKind& kind : sim::document_kinds()) kinds.push_back(kind);
-  for (const DocumentKind& kind : energy::document_kinds()) kinds.push_back(kind);
-  for (const DocumentKind& kind : history::document_kinds()) kinds.push_back(kind);
-  kinds.push_back(decide::difference_kind());
-  kinds.push_back(notify::notice_kind());
-  kinds.push_back(actuate::gateway_kind());
-  kinds.push_back(actuate::peers_kind());
-  kinds.push_back(actuate::choices_kind());
-  kinds.push_back(serve::load_report_kind());
-  kinds.push_back(llm::law_report_kind());
-  kinds.push_back(lease::lease_kind());
-  kinds.push_back(lease::leases_kind());
-  kinds.push_back(slurm::site_kind());
-  kinds.push_back(control::snapshot_kind());
-  kinds.push_back(control::batches_kind());
-  kinds.push_back(control::batch_kind());
-  kinds.push_back(control::memory_kind());
-  kinds.push_back(control::settings_kind());
-  kinds.push_back(control::weeks_kind());
-  kinds.push_back(queue::submission_kind());
-  kinds.push_back(queue::task_kind());
-  kinds.push_back(queue::tasks_kind());
-  kinds.push_back(fleet::status_kind());
-  kinds.push_back(fleet::decision_kind());
-  for (DocumentKind& kind : fleet::document_kinds()) kinds.push_back(std::move(kind));
+  std::vector<DocumentKind> kinds = {
+      decide::difference_kind(), notify::notice_kind(), actuate::gateway_kind(),
+      actuate::peers_kind(), actuate::choices_kind(), serve::load_report_kind(),
+      llm::law_report_kind(), lease::lease_kind(), lease::leases_kind(), slurm::site_kind(),
+      control::snapshot_kind(), control::batches_kind(), control::batch_kind(),
+      control::memory_kind(), control::settings_kind(), control::weeks_kind(),
+      queue::submission_kind(), queue::task_kind(), queue::tasks_kind(), fleet::status_kind(),
+      fleet::decision_kind()};
+  for (const auto& more : {forms::document_kinds(), sim::document_kinds(),
+                           energy::document_kinds(), history::document_kinds(),
+                           fleet::document_kinds()})
+    kinds.insert(kinds.end(), more.begin(), more.end());
   std::ranges::sort(kinds, {}, &DocumentKind::name);
   return kinds;
 }
@@ -70,20 +56,18 @@ std::vector<DocumentKind> all_kinds() {
 // those of other programs.
 std::vector<Entry> node_commands() {
   std::vector<Entry> all = {
-      {"demo", add_demo}, {"init", add_init}, {"gpus", add_gpus},
-      {"layouts", add_layouts}, {"planners", add_planners}, {"plan", add_plan},
-      {"verify", add_verify}, {"simulate", add_simulate}, {"compare", add_compare},
-      {"show", add_show}, {"batch", add_batch},
-      {"status", add_status}, {"top", add_top}, {"apply", add_apply},
-      {"drain", add_drain}, {"history", add_history},
-      {"explain", add_explain}, {"diff", add_diff}, {"lease", add_lease},
-      {"return", add_return}, {"leases", add_leases}, {"capture", add_capture},
-      {"replay", add_replay}, {"agent", add_agent}, {"workers", add_workers},
-      {"worker", add_worker}, {"engine", add_engine}, {"gateway", add_gateway}, {"load", add_load},
+      {"demo", add_demo}, {"init", add_init}, {"gpus", add_gpus}, {"layouts", add_layouts},
+      {"planners", add_planners}, {"plan", add_plan}, {"verify", add_verify},
+      {"simulate", add_simulate}, {"compare", add_compare}, {"show", add_show},
+      {"batch", add_batch}, {"status", add_status}, {"top", add_top}, {"apply", add_apply},
+      {"drain", add_drain}, {"history", add_history}, {"explain", add_explain},
+      {"diff", add_diff}, {"lease", add_lease}, {"return", add_return},
+      {"leases", add_leases}, {"capture", add_capture}, {"replay", add_replay},
+      {"agent", add_agent}, {"workers", add_workers}, {"worker", add_worker},
+      {"engine", add_engine}, {"gateway", add_gateway}, {"load", add_load},
       {"observe", add_observe}, {"energy", add_energy}, {"export", add_export},
       {"import", add_import}, {"profile", add_profile}, {"power", add_power},
-      {"queue", add_queue}, {"slurm", add_slurm}, {"dra", add_dra},
-      {"fleet", add_fleet}};
+      {"queue", add_queue}, {"slurm", add_slurm}, {"dra", add_dra}, {"fleet", add_fleet}};
   for (const api::Operation& one : api::operations())
     if (!one.command.words.empty() && one.command.words.find(' ') == std::string_view::npos)
       all.push_back(

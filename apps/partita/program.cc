@@ -8,22 +8,16 @@
 #include <charconv>
 #include <csignal>
 #include <ctime>
+#include <iterator>
 #include <new>
-#include <optional>
-#include <span>
-#include <string_view>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "base/append.h"
 #include "base/check.h"
+#include "base/input_output.h"
 #include "base/nearest.h"
 #include "base/terminal.h"
-#include "early_signals.h"
 #include "help/docs.h"
-#include "help/help_commands.h"
-#include "loud_files.h"
 #include "places.h"
 #include "settings.h"
 #include "verbs.h"
@@ -31,6 +25,125 @@
 
 namespace partita::cli {
 namespace {
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+// Those that docs/ promises an end in order of.
+constexpr std::string_view kInOrder[] = {"apply", "drain", "batch run", "power run", "power set"};
+
+extern "C" void end_in_order(int) {
+  constexpr std::string_view kSentence = "partita: interrupted before anything was begun\n";
+  static_cast<void>(::write(STDERR_FILENO, kSentence.data(), kSentence.size()) > 0);
+  ::_exit(static_cast<int>(Exit::environment));
+}
+
+// EarlySignals: SIGINT, SIGTERM and SIGHUP from the first line of main() until the chosen command
+// has what takes them (StopRequest, AgentSignals). Nothing has been begun by then, so a command
+// that promises to end in order just ends, with the status that it promises.
+class EarlySignals {
+ public:
+  enum class Way {
+    plain,     // they end the program, as they do any
+    in_order,  // they end it with a sentence and the status of an interruption
+    kept,      // they wait for whoever takes them
+  };
+  // Blocks them.
+  EarlySignals() {
+    sigset_t early;
+    sigemptyset(&early);
+    for (const int signal : kSignals) sigaddset(&early, signal);
+    ::pthread_sigmask(SIG_BLOCK, &early, &before_);
+  }
+  // Which way they go from now on; `command`: "batch run".
+  void hand_over(std::string_view command) const {
+    const Way way = way_of(command);
+    if (way == Way::kept) return;
+    for (const int signal : kSignals) {
+      struct sigaction now {};
+      ::sigaction(signal, nullptr, &now);
+      if (way != Way::in_order || now.sa_handler == SIG_IGN) continue;
+      now = {};
+      now.sa_handler = end_in_order;
+      ::sigaction(signal, &now, nullptr);
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  static Way way_of(std::string_view command) {
+    if (command == "agent" || command == "workers") return Way::kept;
+    return std::ranges::find(kInOrder, command) == std::end(kInOrder) ? Way::plain : Way::in_order;
+  }
+  sigset_t before_{};
+};
+
+constexpr std::string_view kStandard = "-";
+
+// LoudFiles: the Files door of the command line. It says what goes through it, which files and how
+// many bytes, and what is written to "-" goes to standard output, as "-" read is standard input.
+// Refers to the door behind it.
+class LoudFiles final : public Files {
+ public:
+  using Tell = std::function<void(const std::string&)>;
+  LoudFiles(Files& files, Tell tell) : files_(files), tell_(std::move(tell)) {}
+
+  Result<std::string> read(const std::string& path) override {
+    Result<std::string> text = files_.read(path);
+    if (text)
+      tell_(fmt::format("read {}, {} bytes", path == kStandard ? "standard input" : path,
+                        text->size()));
+    return text;
+  }
+  Result<void> write_atomic(const std::string& path, std::string_view content) override {
+    if (path == kStandard) return write_output(path, content);
+    const Result<void> written = files_.write_atomic(path, content);
+    if (written) tell_(fmt::format("wrote {}, {} bytes", path, content.size()));
+    return written;
+  }
+  Result<void> write_unsynced(const std::string& path, std::string_view content) override {
+    return files_.write_unsynced(path, content);  // several a second, and of no interest
+  }
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    Result<std::vector<std::string>> names = files_.list(path);
+    if (names)
+      tell_(fmt::format("{} holds {}", path, count_text(static_cast<long>(names->size()), "file")));
+    return names;
+  }
+  bool is_directory(const std::string& path) override { return files_.is_directory(path); }
+  bool exists(const std::string& path) override { return path != kStandard && files_.exists(path); }
+  Result<void> append(const std::string& path, std::string_view text) override {
+    if (path == kStandard) return write_output(path, text);
+    const Result<void> written = files_.append(path, text);
+    if (written) tell_(fmt::format("added {} bytes to {}", text.size(), path));
+    return written;
+  }
+  Result<void> append_unsynced(const std::string& path, std::string_view text) override {
+    const Result<void> written = files_.append_unsynced(path, text);
+    if (written) tell_(fmt::format("added {} bytes to {}", text.size(), path));
+    return written;
+  }
+  Result<void> remove(const std::string& path) override {
+    const bool there = files_.exists(path);
+    const Result<void> removed = files_.remove(path);
+    if (removed && there) tell_("removed " + path);
+    return removed;
+  }
+  Result<void> make_directories(const std::string& path) override {
+    const bool there = files_.is_directory(path);
+    const Result<void> made = files_.make_directories(path);
+    if (made && !there) tell_("made the folder " + path);
+    return made;
+  }
+  Result<FileLock> lock(const std::string& path) override { return files_.lock(path); }
+  Result<void> rename(const std::string& from, const std::string& to) override {
+    const Result<void> renamed = files_.rename(from, to);
+    if (renamed) tell_(fmt::format("renamed {} to {}", from, to));
+    return renamed;
+  }
+
+ private:
+  Files& files_;
+  Tell tell_;
+};
 
 constexpr int kLeastWidth = 40, kMostWidth = 500;
 

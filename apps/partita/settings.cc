@@ -129,17 +129,16 @@ Result<void> check_command(const Document& document, const Node& section, const 
     Result<void> good;
     const CLI::App* child = command_named(command, member.key);
     if (child != nullptr && is_elsewhere(*child)) continue;
-    if (child != nullptr) {
+    if (child != nullptr)
       good = check_command(document, member.value, *child, whole);
-    } else if (root && member.key == kAllCommands) {
+    else if (root && member.key == kAllCommands)
       good = check_all(document, member.value, all_flags(command), whole);
-    } else if (contains(flags, member.key)) {
+    else if (contains(flags, member.key))
       good = check_value(document, member);
-    } else if (whole || command.get_subcommands({}).empty()) {
+    else if (whole || command.get_subcommands({}).empty())
       good = bad_input(document.at(member.value),
                        fmt::format("no such {}: '{}'{}", root ? "command" : "option", member.key,
                                    did_you_mean(member.key, names)));
-    }
     if (!good) return good;
   }
   return {};

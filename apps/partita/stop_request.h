@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <ctime>
 
+#include "base/units.h"
+
 namespace partita::cli {
 
 class StopRequest {
@@ -38,6 +40,7 @@ class StopRequest {
     const timespec time{static_cast<std::time_t>(ns / kSecond), static_cast<long>(ns % kSecond)};
     return ::sigtimedwait(&signals_, nullptr, &time) > 0;
   }
+  bool within(Seconds time) { return within(static_cast<std::int64_t>(time.value * 1e9)); }
 
  private:
   sigset_t signals_{}, before_{};

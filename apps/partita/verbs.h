@@ -57,7 +57,6 @@ Spoken with_verb(Files& files, std::span<char* const> words);
 // What settings say of a verb's flag; empty: nothing.
 using Told = std::function<std::vector<std::string>(std::string_view verb, std::string_view flag)>;
 // Forms that words do not ask for but settings do, with what the verb is about: --tasks, --table or
-// --fleet.
 std::vector<const VerbForm*> forms_told(Files& files, std::span<char* const> words,
                                         const Told& told);
 // The first of them that has all flags of the words, which are for something else otherwise.

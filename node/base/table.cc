@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/split.h"
 #include "base/unicode.h"
 
 namespace partita {
@@ -19,6 +20,26 @@ void append_table_cell(std::string& line, const std::string& cell, int width,
 }
 
 }  // namespace
+
+std::vector<std::string> cells(std::string_view form, fmt::format_args values) {
+  std::vector<std::string> row;
+  int field = 0;  // which each cell names, since all of them have all values
+  for (const std::string& piece : split(form, '|')) {
+    std::string numbered;
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      numbered += piece[i];
+      if (piece[i] != '{') continue;
+      if (i + 1 < piece.size() && piece[i + 1] == '{')
+        numbered += piece[++i];
+      else
+        numbered += std::to_string(field++);
+    }
+    row.push_back(fmt::vformat(numbered, values));
+  }
+  return row;
+}
+
+Table headed(std::string_view header) { return {split(header, '|')}; }
 
 std::string to_string(const Table& table) {
   std::vector<int> widths;

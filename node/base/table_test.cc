@@ -17,5 +17,14 @@ TEST(Table, AlignsNumbersRightAndWordsLeft) {
             "   A  MANY\nnone  1 %\n-1.5  12x\n");
 }
 
+TEST(Table, TakesRowsAsTextWithBars) {
+  Table table = headed("NAME|ms|");
+  EXPECT_EQ(table.header, (std::vector<std::string>{"NAME", "ms", ""}));
+  table.add("{}|{:.1f}|{} of {}", "a|b", 2.25, 1, 3);  // what is filled in may have bars
+  table.add("{{}}|-|");
+  EXPECT_EQ(table.rows, (std::vector<std::vector<std::string>>{{"a|b", "2.2", "1 of 3"},
+                                                               {"{}", "-", ""}}));
+}
+
 }  // namespace
 }  // namespace partita

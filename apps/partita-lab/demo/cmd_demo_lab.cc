@@ -14,7 +14,6 @@
 #include "decide/kernel_report.h"
 #include "heat/raster/heat_map.h"
 #include "heat/steady.h"
-#include "heat/thermal_flags.h"
 #include "lab_commands.h"
 
 namespace partita::cli {
@@ -60,11 +59,8 @@ std::string map_of(const thermal::ThermalChip& chip, const thermal::Solution& so
 Result<Exit> show_kernels(Context& context) {
   const hw::Topology topology = TRY(decide::load_topology(kKernelGpu));
   std::vector<profile::ModelKernels> models;
-  for (const auto& [name, text] :
-       {std::pair("encoder", kEncoder), std::pair("convnet", kConvnet)}) {
-    auto model = TRY(profile::parse_kernel_csv(name, text, topology.units()));
-    models.push_back(std::move(model));
-  }
+  for (const auto& [name, text] : {std::pair("encoder", kEncoder), std::pair("convnet", kConvnet)})
+    models.push_back(TRY(profile::parse_kernel_csv(name, text, topology.units())));
   const auto configs = TRY(decide::load_configs("", topology, 1));
   const auto problem = TRY(decide::kernel_problem(topology, models, configs, kSwitches));
   const auto planned = TRY(decide::plan_kernels(problem, topology, 1));

@@ -1,17 +1,12 @@
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cmath>
 
-#include "base/table.h"
 #include "decide/energy.h"
-#include "flags.h"
 #include "lab_commands.h"
 
 namespace partita::cli {
 namespace {
-
-// ---- flags that fit and validate share
 
 struct RegressionFlags {
   decide::CounterNames counters;
@@ -22,19 +17,14 @@ struct RegressionFlags {
 };
 
 void add_regression(CLI::App& command, RegressionFlags& flags) {
-  command
-      .add_option("COUNTERS", flags.counters.counters,
-                  "CSV: a row per run, columns of accesses, and what was measured: energy_j, or "
-                  "power_w with time_s, or power_w beside rates")
-      ->type_name("FILE");
-  flag(command, "--components", flags.counters.components);
-  flag(command, "--measured", flags.counters.measured);
+  file_argument(command, "COUNTERS", flags.counters.counters,
+                "CSV: a row per run, columns of accesses, and what was measured: energy_j, or "
+                "power_w with time_s, or power_w beside rates");
+  takes(command, "--components", flags.counters.components, "--measured", flags.counters.measured);
   within(flag(command, "--idle-w", flags.counters.idle_w), 0, energy::kMaxBoardWatts);
-  one_of(flag(command, "--loss", flags.loss), {"bisquare", "huber", "squares"})
-      ->default_str(flags.loss);
-  flag(command, "--absolute", flags.absolute);
-  flag(command, "--prior", flags.fit.prior);
-  within(flag(command, "--deviation", flags.fit.options.deviation), 1e-6, 1e6)->default_str("2");
+  one_of(command, "--loss", flags.loss, {"bisquare", "huber", "squares"});
+  takes(command, "--absolute", flags.absolute, "--prior", flags.fit.prior);
+  within(command, "--deviation", flags.fit.options.deviation, 1e-6, 1e6);
 }
 
 void set_options(RegressionFlags& flags) {
@@ -44,15 +34,13 @@ void set_options(RegressionFlags& flags) {
   flags.fit.options.relative = !flags.absolute;
 }
 
-// ---- fit
-
 std::string model_text(const energy::EnergyModel& model) {
   const char* unit = model.watts ? "W AT 1" : "J PER ACCESS";
   Table table{{"COMPONENT", unit, "+-", "+- %"}, {}};
   for (const energy::ComponentCost& cost : model.components)
-    table.rows.push_back(
-        {cost.name, fmt::format("{:.4g}", cost.joules), fmt::format("{:.2g}", cost.standard_error),
-         cost.joules > 0 ? fmt::format("{:.0f}", 100 * cost.standard_error / cost.joules) : "-"});
+    table.add(
+        "{}|{:.4g}|{:.2g}|{}", cost.name, cost.joules, cost.standard_error,
+        cost.joules > 0 ? fmt::format("{:.0f}", 100 * cost.standard_error / cost.joules) : "-");
   std::string out = to_string(table);
   out += fmt::format(
       "\n{} rows: mean error {:.1f} %, r2 {:.3f}; ordinary rows are off by {:.1f} %; condition "
@@ -83,22 +71,19 @@ Command add_energy_fit(CLI::App& energy) {
   flag(*command, "--telemetry", flags->counters.telemetry);
   flag(*command, "--window", flags->window)->default_str(flags->window);
   add_output(*command, flags->output, {"text", "json"});
-  command->footer("partita energy fit counters.csv --format json -o model.json");
-  return {command, [flags](Context& context) { return run_energy_fit(context, *flags); }};
+  return runs(command, flags, run_energy_fit,
+              "partita energy fit counters.csv --format json -o model.json");
 }
-
-// ---- validate
 
 struct ValidationFlags : RegressionFlags {
   std::string model;
 };
 
 std::string validation_text(const energy::Validation& found) {
-  Table table{{"ROW", "MEASURED", "PREDICTED", "ERROR %"}, {}};
+  Table table = headed("ROW|MEASURED|PREDICTED|ERROR %");
   for (const energy::Validation::Row& row : found.rows)
-    table.rows.push_back({row.name, fmt::format("{:.4g}", row.measured),
-                          fmt::format("{:.4g}", row.predicted),
-                          fmt::format("{:+.1f}", 100 * (row.predicted / row.measured - 1))});
+    table.add("{}|{:.4g}|{:.4g}|{:+.1f}", row.name, row.measured, row.predicted,
+              100 * (row.predicted / row.measured - 1));
   return to_string(table) +
          fmt::format(
              "\n{} rows, none seen by the model that predicts it{}: mean absolute error {:.2f} %, "
@@ -123,13 +108,11 @@ Command add_energy_validate(CLI::App& energy) {
   command->get_option("COUNTERS")->required();
   flag(*command, "--model", flags->model);
   add_output(*command, flags->output, {"text", "json"});
-  command->footer(
+  return runs(
+      command, flags, run_energy_validate,
       "partita energy validate volta-sass.csv --components components.yaml --measured board_w "
       "--prior 1 --loss huber");
-  return {command, [flags](Context& context) { return run_energy_validate(context, *flags); }};
 }
-
-// ---- predict
 
 struct PredictionFlags {
   std::string model, counters;
@@ -144,11 +127,10 @@ std::string prediction_text(const energy::Prediction& found) {
     const auto shown = [](const std::optional<double>& value) {
       return value ? fmt::format("{:.4g}", *value) : std::string("-");
     };
-    table.rows.push_back(
-        {row.name, fmt::format("{:.4g}", row.predicted), fmt::format("{:.2g}", row.error),
-         shown(row.measured),
-         row.measured ? fmt::format("{:+.1f}", 100 * (row.predicted / *row.measured - 1)) : "-",
-         shown(row.epi_j), shown(row.measured_epi_j)});
+    table.add(
+        "{}|{:.4g}|{:.2g}|{}|{}|{}|{}", row.name, row.predicted, row.error, shown(row.measured),
+        row.measured ? fmt::format("{:+.1f}", 100 * (row.predicted / *row.measured - 1)) : "-",
+        shown(row.epi_j), shown(row.measured_epi_j));
   }
   return to_string(table);
 }
@@ -163,17 +145,13 @@ Command add_energy_predict(CLI::App& energy) {
   auto [command, flags] = adding<PredictionFlags>(
       energy, "predict",
       "Say what programs take by a model, from their counters; energy per instruction");
-  command->add_option("MODEL", flags->model, "As `energy fit --format json` writes it")
-      ->type_name("FILE")
+  file_argument(*command, "MODEL", flags->model, "As `energy fit --format json` writes it")
       ->required();
-  command
-      ->add_option("COUNTERS", flags->counters,
-                   "CSV with the model's columns; with instructions, joules per instruction too")
-      ->type_name("FILE")
+  file_argument(*command, "COUNTERS", flags->counters,
+                "CSV with the model's columns; with instructions, joules per instruction too")
       ->required();
   add_output(*command, flags->output, {"text", "json"});
-  command->footer("partita energy predict model.json counters.csv");
-  return {command, [flags](Context& context) { return run_energy_predict(context, *flags); }};
+  return runs(command, flags, run_energy_predict, "partita energy predict model.json counters.csv");
 }
 
 }  // namespace

@@ -1,21 +1,13 @@
-#include <fmt/format.h>
 
-#include <algorithm>
 
-#include "base/table.h"
-#include "decide/input.h"
-#include "flags.h"
 #include "heat/floorplan/infrared.h"
 #include "heat/floorplan/simulate.h"
 #include "heat/flp.h"
 #include "heat/raster/heat_map.h"
-#include "heat/thermal_flags.h"
 #include "lab_commands.h"
 
 namespace partita::cli {
 namespace {
-
-// ------------------------------------------------------------------------------------- recover
 
 struct RecoverFlags {
   std::string session, truth, flp, pictures;
@@ -70,13 +62,12 @@ Result<void> write_pictures(Context& context, const RecoverFlags& flags,
 }
 
 std::string recovery_text(const floorplan::StatedRecovery& recovery) {
-  Table blocks{{"BLOCK", "LEFT mm", "BOTTOM mm", "WIDTH mm", "HEIGHT mm"}, {}};
+  Table blocks = headed("BLOCK|LEFT mm|BOTTOM mm|WIDTH mm|HEIGHT mm");
   const bool known = !recovery.methods.empty();
   if (known) blocks.header.insert(blocks.header.end(), {"IOU", "CENTRE um", "EDGES um"});
   for (const floorplan::StatedBlock& block : recovery.blocks) {
-    blocks.rows.push_back(
-        {block.name, fmt::format("{:.3f}", block.left_mm), fmt::format("{:.3f}", block.bottom_mm),
-         fmt::format("{:.3f}", block.width_mm), fmt::format("{:.3f}", block.height_mm)});
+    blocks.add("{}|{:.3f}|{:.3f}|{:.3f}|{:.3f}", block.name, block.left_mm, block.bottom_mm,
+               block.width_mm, block.height_mm);
     if (!known) continue;
     auto& row = blocks.rows.back();
     row.push_back(block.iou ? fmt::format("{:.3f}", *block.iou) : "-");
@@ -90,11 +81,11 @@ std::string recovery_text(const floorplan::StatedRecovery& recovery) {
       "missing).\n",
       recovery.span_k, recovery.misfit);
   if (!known) return text;
-  Table methods{{"METHOD", "IOU", "CENTRE um"}, {}};
+  Table methods = headed("METHOD|IOU|CENTRE um");
   for (const floorplan::StatedMethod& method : recovery.methods)
-    methods.rows.push_back(
-        {method.name, fmt::format("{:.3f}", method.iou),
-         method.centroid_um < 1e9 ? fmt::format("{:.0f}", method.centroid_um) : "none found"});
+    methods.add(
+        "{}|{:.3f}|{}", method.name, method.iou,
+        method.centroid_um < 1e9 ? fmt::format("{:.0f}", method.centroid_um) : "none found");
   return text + "\nAgainst the truth, means over the window's components (rectangles: blocks):\n" +
          to_string(methods);
 }
@@ -114,9 +105,7 @@ Result<Exit> run_recover(Context& context, const RecoverFlags& flags) {
       session, {flags.variation, flags.counter_error / 100, true}, flags.session));
   const auto scores = TRY(scores_of(context, flags, session, recovery));
   if (!flags.flp.empty())
-    if (auto written = context.files.write_atomic(flags.flp, thermal::write_flp(recovery.plan));
-        !written)
-      return failed(written.error());
+    TRY(context.files.write_atomic(flags.flp, thermal::write_flp(recovery.plan)));
   if (!flags.pictures.empty()) TRY(write_pictures(context, flags, session, recovery));
   const floorplan::StatedRecovery stated = floorplan::stated_recovery(recovery, scores);
   return finish(context, flags.output,
@@ -129,19 +118,16 @@ Command add_recover(CLI::App& floorplan) {
   auto [command, flags] = adding<RecoverFlags>(
       floorplan, "recover", "Find the blocks of a chip in infrared pictures of it at work");
   flag(*command, "--session", flags->session)->required();
-  flag(*command, "--truth", flags->truth);
-  flag(*command, "--blocks-file", flags->flp);
-  flag(*command, "--pictures", flags->pictures);
-  within(flag(*command, "--variation", flags->variation), 0.01, 100)->default_str("1");
-  within(flag(*command, "--counter-error", flags->counter_error), 0, 50)->default_str("5");
+  takes(*command, "--truth", flags->truth, "--blocks-file", flags->flp, "--pictures",
+        flags->pictures);
+  within(*command, "--variation", flags->variation, 0.01, 100);
+  within(*command, "--counter-error", flags->counter_error, 0, 50);
   add_output(*command, flags->output, {"text", "json", "svg"});
-  command->footer(
+  return runs(
+      command, flags, run_recover,
       "partita floorplan simulate --dir ir --frames 60\n"
       "partita floorplan recover --session ir/session.json --truth ir/truth.flp --pictures ir/out");
-  return {command, [flags](Context& context) { return run_recover(context, *flags); }};
 }
-
-// ------------------------------------------------------------------------------------ simulate
 
 struct SimulateFlags {
   std::string directory;
@@ -159,9 +145,7 @@ Result<Exit> run_simulate_infrared(Context& context, SimulateFlags flags) {
   flags.set_up.etched = !flags.clean;
   const floorplan::ExampleChip chip = floorplan::example_chip(flags.layout);
   const floorplan::Session session = floorplan::simulated_session(chip, flags.set_up);
-  if (auto saved = floorplan::save_session(context.files, flags.directory, session, chip.plan);
-      !saved)
-    return failed(saved.error());
+  TRY(floorplan::save_session(context.files, flags.directory, session, chip.plan));
   say(context, fmt::format("{0}/session.json: {1} pictures of {2} x {3} pixels and {4} for "
                            "calibration; {0}/truth.flp: the blocks\n",
                            flags.directory, session.captures.size(), session.cols(), session.rows(),
@@ -170,9 +154,9 @@ Result<Exit> run_simulate_infrared(Context& context, SimulateFlags flags) {
 }
 
 void add_camera_flags(CLI::App& command, SimulateFlags& flags) {
-  within(flag(command, "--frames", flags.set_up.frames), 1, 1e6)->default_str("600");
-  within(flag(command, "--pixel-um", flags.pixel_um), 40, 500)->default_str("50");
-  within(flag(command, "--noise-mk", flags.noise_mk), 0.1, 1000)->default_str("50");
+  within(command, "--frames", flags.set_up.frames, 1, 1e6);
+  within(command, "--pixel-um", flags.pixel_um, 40, 500);
+  within(command, "--noise-mk", flags.noise_mk, 0.1, 1000);
   flag(command, "--no-etching", flags.clean);
 }
 
@@ -181,15 +165,15 @@ Command add_simulate_infrared(CLI::App& floorplan) {
       adding<SimulateFlags>(floorplan, "simulate",
                             "Make an infrared session of a chip that is known, to try recovery on");
   flag(*command, "--dir", flags->directory)->required();
-  within(flag(*command, "--sm", flags->set_up.sm), 0, 5)->default_str("1");
+  within(*command, "--sm", flags->set_up.sm, 0, 5);
   add_camera_flags(*command, *flags);
-  within(flag(*command, "--power-factor", flags->set_up.power), 1e-4, 10)->default_str("0.15");
-  within(flag(*command, "--silicon-um", flags->silicon_um), 50, 1000)->default_str("700");
-  within(flag(*command, "--counter-error", flags->counter_error), 0, 30)->default_str("5");
-  within(flag(*command, "--layout", flags->layout), 0, 1e9)->default_str("0");
+  within(*command, "--power-factor", flags->set_up.power, 1e-4, 10);
+  within(*command, "--silicon-um", flags->silicon_um, 50, 1000);
+  within(*command, "--counter-error", flags->counter_error, 0, 30);
+  within(*command, "--layout", flags->layout, 0, 1e9);
   add_seed(*command, flags->set_up.seed);
-  command->footer("partita floorplan simulate --dir ir --sm 0 --frames 60 --seed 2");
-  return {command, [flags](Context& context) { return run_simulate_infrared(context, *flags); }};
+  return runs(command, flags, run_simulate_infrared,
+              "partita floorplan simulate --dir ir --sm 0 --frames 60 --seed 2");
 }
 
 }  // namespace

@@ -1,22 +1,25 @@
-// The commands of partita-remote: one cmd_NAME.cc each. Every function adds its command and returns
-// what to run when it was chosen.
+// The commands of partita-remote, and where servers listen and say what they do.
 #pragma once
 
-#include "context.h"
+#include "command.h"
+#include "server/server_state.h"
 
 namespace partita::cli {
 
+inline constexpr int kMostDevices = 16;  // that a program sees
+
 Command add_remote(CLI::App& app);
 Command add_ptx(CLI::App& app);
-
-// Below `remote`.
-Command add_remote_run(CLI::App& remote);
-Command add_remote_doctor(CLI::App& remote);
 Command add_remote_serve(CLI::App& remote);
-Command add_remote_sessions(CLI::App& remote);
-Command add_remote_stop(CLI::App& remote);
-Command add_remote_tunnel(CLI::App& remote);
-Command add_remote_trace(CLI::App& remote);
-Command add_remote_operations(CLI::App& remote);
+
+// Where servers of remote execution listen by default, and where they say what they do.
+
+// $PARTITA_REMOTE, else a socket in the runtime directory.
+std::string default_remote_address();
+// `flag`, else "remote" in the state home.
+std::string remote_state_directory(const std::string& flag);
+
+// The state files of servers that live, sorted by pid; those of dead ones are removed.
+std::vector<remote::server::ServerState> living_servers(Files& files, const std::string& directory);
 
 }  // namespace partita::cli

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "agent/agent_world.h"
+#include "agent/agent.h"
 #include "control/planning.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/peers.h"

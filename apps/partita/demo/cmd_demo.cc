@@ -1,24 +1,179 @@
-#include <fmt/format.h>
 
+#include <map>
+#include <set>
 
+#include "act/apply.h"
+#include "act/assignment.h"
+#include "act/change_forms.h"
 #include "base/input_output.h"
-#include "base/table.h"
-#include "base/terminal.h"
 #include "commands.h"
 #include "decide/batch_report.h"
 #include "decide/comparison_report.h"
+#include "decide/energy.h"
+#include "decide/serving.h"
 #include "decide/serving_report.h"
 #include "decide/simulate.h"
-#include "demo/demo_node.h"
-#include "flags.h"
+#include "device/observe/sampler.h"
+#include "drivers/sim/shared_machine.h"
+#include "drivers/sim/sim_driver.h"
 #include "forms/batch_forms.h"
 #include "forms/serving_forms.h"
+#include "plan/judged.h"
+#include "plan/serving.h"
 #include "profile/law.h"
 #include "progress.h"
 #include "serve/demo_serve.h"
 
 namespace partita::cli {
 namespace {
+
+using JudgedPlan = plan::Judged<plan::ServingPlan>;
+
+constexpr char kState[] = "state", kAssignment[] = "state/assignment.json";
+constexpr char kTelemetry[] = "telemetry.jsonl";
+constexpr int kQuiet = 5, kWatched = 60;  // seconds
+constexpr std::int64_t kOneSecondNs = 1'000'000'000;
+
+// The MIG devices of a node. Their UUIDs are new at every creation.
+Result<std::set<std::string>> devices_of(device::NodeDriver& driver) {
+  const device::NodeState state = TRY(device::read_node(driver));
+  std::set<std::string> uuids;
+  for (const device::GpuState& gpu : state.gpus)
+    for (const device::Instance& instance : gpu.instances) uuids.insert(instance.uuid());
+  return uuids;
+}
+
+plan::ServingProblem with_more_traffic(plan::ServingProblem problem) {
+  for (std::size_t s = 0; s < problem.services.size(); s += 3)
+    problem.services[s].rate.value *= 1.25;
+  return problem;
+}
+
+// The least change of the current plan that serves the problem.
+Result<JudgedPlan> next_plan(Context& context, const plan::ServingProblem& problem,
+                             const plan::ServingPlan& current) {
+  auto next = TRY(decide::make_plan_again(problem, current, std::nullopt,
+                                          {.watch = Progress(context).watch()}));
+  if (!next.made.plan)
+    return environment_error("demo", decide::reasons_text("no plan:", next.made.refusals));
+  return *std::move(next.made.plan);
+}
+
+struct DevicePlace {
+  int gpu = 0, gi_id = 0, ci_id = 0;
+};
+
+// Where the MIG device with this UUID is.
+std::optional<DevicePlace> place_of(const drivers::sim::Machine& machine, const std::string& uuid) {
+  for (std::size_t gpu = 0; gpu < machine.gpus().size(); ++gpu)
+    for (const drivers::sim::SimInstance& instance : machine.gpus()[gpu].instances)
+      for (const drivers::sim::SimComputeInstance& compute : instance.compute)
+        if (compute.uuid == uuid)
+          return DevicePlace{static_cast<int>(gpu), instance.gi_id, compute.ci_id};
+  return std::nullopt;
+}
+
+// The part of the demo that happens on a node: a plan applied to a simulated one, then the plan for
+// more traffic, then what its tenants cost. In memory and in virtual time; nothing of it outlives
+// the object.
+class DemoNode {
+ public:
+  DemoNode(const hw::GpuModel& model, int gpus)
+      : machine_(drivers::sim::own_machine(drivers::sim::Machine({{&model, gpus, true}}, "demo"),
+                                           clock_, 0)),
+        driver_(*machine_) {}
+
+  // Applies the plan of the problem, then plans anew with every third service's rate a quarter
+  // higher, applies that, and shows what changed and what did not.
+  Result<void> show_change(Context& context, const plan::ServingProblem& problem,
+                           const plan::Judged<plan::ServingPlan>& plan) {
+    const actuate::Doors doors{driver_, disk_, clock_, hw::builtin_catalogue(), kState};
+    const auto apply = [&](const JudgedPlan& wanted) {
+      return actuate::apply(doors, actuate::wanted_of(wanted), {}, [](const auto&) {});
+    };
+
+    const auto first = TRY(apply(plan));
+    say(context,
+        fmt::format("{} instances created in {} steps; NVIDIA's driver would take {:.1f} s\n",
+                    first.change.create.size(), first.change.steps.size(),
+                    first.change.predicted.value));
+    const auto before = TRY(devices_of(driver_));
+
+    problem_ = with_more_traffic(problem);
+    const JudgedPlan next = TRY(next_plan(context, problem_, *plan));
+    const auto change = TRY(actuate::preview(doors, actuate::wanted_of(next), {}));
+    say(context,
+        fmt::format(
+            "\nEvery third service gets 25 % more requests; {} GPUs are enough. The "
+            "change:\n\n{}\n{} steps, {:.1f} s of driver time, {} temporary stand-ins\n\n{}\n",
+            next->gpus.size(), actuate::change_summary(change), change.steps.size(),
+            change.predicted.value, change.temporary.size(),
+            actuate::affected_text(change.affected)));
+    TRY(apply(next));
+    const auto after = TRY(devices_of(driver_));
+    const auto stayed = std::count_if(before.begin(), before.end(), [&](const std::string& uuid) {
+      return after.contains(uuid);
+    });
+    say(context,
+        fmt::format("Done: {} of {} instances were never touched.\n", stayed, before.size()));
+    return {};
+  }
+  // A minute of work on what was applied last, recorded, and the joules told apart by service.
+  Result<void> show_energy(Context& context) {
+    const auto quiet = watch(kQuiet);  // what the boards take without work
+    if (!quiet) return failed(quiet.error());
+    TRY(start_workers());
+    const auto busy = TRY(watch(kWatched));
+    const std::string log = *quiet + busy;
+    TRY(disk_.write_atomic(kTelemetry, log));
+    decide::EnergyQuestion question;
+    question.telemetry = kTelemetry;
+    question.plan = kAssignment;
+    const auto report = TRY(decide::attribute_energy(disk_, question));
+    say(context, energy::report_text(report));
+    return {};
+  }
+
+ private:
+  // On every assigned device a process that is as busy as the service's rate asks for.
+  Result<void> start_workers() {
+    const auto text = TRY(disk_.read(kAssignment));
+    const auto assignment = TRY(actuate::parse_assignment(kAssignment, text));
+    std::map<std::string, double> rates, capacities;
+    for (const plan::Service& service : problem_.services) rates[service.name] = service.rate.value;
+    for (const actuate::AssignedSegment& one : assignment.segments)
+      capacities[one.service] += one.throughput_rps;
+    Result<void> attached;
+    const auto attach = [&](drivers::sim::Machine& machine) {
+      std::int64_t pid = 1000;
+      for (const actuate::AssignedSegment& one : assignment.segments)
+        if (const auto place = place_of(machine, one.device); place && attached)
+          attached = machine.attach(
+              place->gpu,
+              {++pid, one.service, place->gi_id, place->ci_id, false,
+               std::min(1.0, rates[one.service] / std::max(capacities[one.service], 1.0))});
+    };
+    TRY(machine_->with(attach));
+    return attached;
+  }
+  // A line per second of what the boards say.
+  Result<std::string> watch(int seconds) {
+    std::string log;
+    for (int second = 0; second < seconds; ++second) {
+      const auto sample = TRY(
+          observe::take_sample(driver_, Seconds{static_cast<double>(clock_.now) / kOneSecondNs}));
+      log += telemetry::write_line(sample);
+      clock_.sleep_ns(kOneSecondNs);
+    }
+    return log;
+  }
+
+  ManualClock clock_;
+  MemoryFiles disk_;
+  std::unique_ptr<drivers::sim::SharedMachine> machine_;
+  drivers::sim::SimDriver driver_;
+  plan::ServingProblem problem_;  // what was applied last serves it
+};
 
 // Compiled in, so that the demo runs from a fresh clone and from an installed binary alike.
 constexpr std::string_view kServices =
@@ -59,11 +214,10 @@ Result<plan::ServingProblem> demo_problem() {
 }
 
 std::string services_table(const plan::ServingProblem& problem) {
-  Table table{{"SERVICE", "MODEL", "req/s", "SLO ms"}, {}};
-  for (const plan::Service& service : problem.services) {
-    table.rows.push_back({service.name, service.model, fmt::format("{:g}", service.rate.value),
-                          fmt::format("{:g}", service.slo.value)});
-  }
+  Table table = headed("SERVICE|MODEL|req/s|SLO ms");
+  for (const plan::Service& service : problem.services)
+    table.add("{}|{}|{:g}|{:g}", service.name, service.model, service.rate.value,
+              service.slo.value);
   return to_string(table);
 }
 
@@ -77,11 +231,10 @@ void write_picture(Context& context, const DemoFlags& flags, const plan::Serving
       flags.picture.empty() ? place_of_picture(context, "demo-plan.svg") : flags.picture;
   const auto written = write_output(file, forms::plan_svg(plan, hw::builtin_catalogue()));
   // The demo goes on without its picture, for instance in a directory that cannot be written.
-  if (written) {
+  if (written)
     say(context, fmt::format("\nThe same as a picture: {}\n", file));
-  } else {
+  else
     complain(context, "no picture: " + to_string(written.error()));
-  }
 }
 
 using JudgedPlan = plan::Judged<plan::ServingPlan>;
@@ -90,9 +243,7 @@ Result<JudgedPlan> show_plan(Context& context, const DemoFlags& flags,
                              const plan::ServingProblem& problem) {
   const auto planner = TRY(decide::find_planner("demo", "exact"));
   auto made = TRY(decide::make_plan(*planner, problem, {.watch = Progress(context).watch()}));
-  if (!made.plan) {
-    return environment_error("demo", decide::reasons_text("no plan:", made.refusals));
-  }
+  if (!made.plan) return environment_error("demo", decide::reasons_text("no plan:", made.refusals));
   forms::PictureOptions picture;
   picture.colour = context.colour;
   picture.width = context.width;
@@ -133,10 +284,9 @@ Result<Exit> show_batch(Context& context, const DemoFlags& flags) {
   gantt.colour = context.colour;
   gantt.width = context.width;
   const std::vector<plan::BatchSchedule> schedules = decide::schedules_of(comparison);
-  if (!schedules.empty()) {
+  if (!schedules.empty())
     say(context,
         forms::schedule_text(schedules.front(), {}, hw::builtin_catalogue(), gantt) + "\n");
-  }
   say(context, decide::batch_comparison_text(problem, comparison));
   return Exit::done;
 }

@@ -1,23 +1,408 @@
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <map>
+#include <set>
 
+#include "act/lease/leases.h"
+#include "act/power_guard.h"
+#include "base/rng.h"
 #include "commands.h"
-#include "dra/claim_energy.h"
-#include "dra/claim_shares.h"
-#include "dra/cluster.h"
-#include "flags.h"
+#include "control/host_meter.h"
+#include "device/observe/host_energy.h"
+#include "dra/keep_plan.h"
+#include "drivers/mps/daemon.h"
+#include "energy/instance_joules.h"
+#include "fleet/dra/claims.h"
 #include "fleet/kubelet/claims_sight.h"
+#include "fleet/kubelet/kube_api.h"
 #include "fleet/kubelet/plugin.h"
 #include "fleet/kubelet/unary_server.h"
+#include "fleet/objects/keeper.h"
 #include "lease/lease_desk.h"
-#include "stop_request.h"
+#include "node/devices.h"
 
 namespace partita::cli {
 namespace {
+
+// What claims take, as metrics for Prometheus in a file: the joules of their instances, told apart
+// as `partita energy attribute` does it, and of CPUs and memory those of their pods, by CPU time.
+// A claim that has ended is said with all that it took, and is in the file no more.
+struct ClaimEnergyFlags {
+  std::string file;  // of metrics; empty: nothing is measured
+  std::string powercap = observe::HostPaths{}.powercap, cgroups = "/sys/fs/cgroup";
+};
+
+constexpr const char* kAccount = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+// What a pod is told by its cluster, where flags say nothing.
+Result<dra::KubeApiSettings> settled_cluster(Context& context, dra::KubeApiSettings api) {
+  if (!api.url.empty()) return api;
+  const std::string host = environment_variable("KUBERNETES_SERVICE_HOST");
+  const std::string port = environment_variable("KUBERNETES_SERVICE_PORT");
+  if (host.empty() || port.empty())
+    return bad_input("--api-server", "is wanted outside a cluster, as http://127.0.0.1:8001");
+  const bool v6 = host.find(':') != std::string::npos;
+  api.url = fmt::format("https://{}:{}", v6 ? "[" + host + "]" : host, port);
+  if (api.token_file.empty() && context.files.exists(std::string(kAccount) + "/token"))
+    api.token_file = std::string(kAccount) + "/token";
+  if (api.ca_file.empty() && context.files.exists(std::string(kAccount) + "/ca.crt"))
+    api.ca_file = std::string(kAccount) + "/ca.crt";
+  return api;
+}
+
+constexpr std::string_view kOwner = "claim:";
+
+std::string with_underscores(std::string uid) {
+  std::ranges::replace(uid, '-', '_');
+  return uid;
+}
+
+// Where a kubelet puts a pod, with systemd and without, by its class of service.
+std::vector<std::string> places_of(const std::string& cgroups, const std::string& uid) {
+  const std::string slice = with_underscores(uid);
+  std::vector<std::string> all = {
+      fmt::format("{}/kubepods.slice/kubepods-pod{}.slice", cgroups, slice),
+      fmt::format("{}/kubepods/pod{}", cgroups, uid)};
+  for (const char* kind : {"burstable", "besteffort"}) {
+    all.push_back(fmt::format("{0}/kubepods.slice/kubepods-{1}.slice/kubepods-{1}-pod{2}.slice",
+                              cgroups, kind, slice));
+    all.push_back(fmt::format("{}/kubepods/{}/pod{}", cgroups, kind, uid));
+  }
+  return all;
+}
+
+void family(std::string& out, const char* name, const char* help) {
+  append(out, "# HELP {0} {1}\n# TYPE {0} counter\n", name, help);
+}
+
+class ClaimEnergy {
+ public:
+  ClaimEnergy(Context& context, const ClaimEnergyFlags& flags)
+      : context_(context), flags_(flags), reader_(context.files, {.powercap = flags.powercap}) {}
+
+  // How the GPUs are now, what is lent, and who claims it.
+  void look(const telemetry::Sample& sample, const std::vector<lease::Lease>& leases,
+            const std::vector<dra::Claim>& claims) {
+    instances_.see(sample);
+    const auto pods = pods_of(claims);
+    host_.see(reader_.read(sample.at, pods), {});
+    std::set<std::string> there, users;
+    for (const dra::Claim& claim : claims) {
+      there.insert(claim.uid);
+      taken_[claim.uid].claim = claim;
+      for (const dra::ClaimPod& pod : claim.pods) users.insert(pod.uid);
+    }
+    for (const lease::Lease& lease : leases) add(lease, sample);
+    for (auto one = taken_.begin(); one != taken_.end();) {
+      if (there.contains(one->first)) {
+        ++one;
+        continue;
+      }
+      end(one->second);
+      for (const dra::ClaimPod& pod : one->second.claim.pods)
+        if (!users.contains(pod.uid)) host_.forget(pod.uid);
+      one = taken_.erase(one);
+    }
+    std::vector<observe::TenantProcess> kept;  // those, too, whose cgroups have gone
+    for (const std::string& uid : users) kept.push_back({.tenant = uid});
+    reader_.keep_only(kept);
+    const auto written = context_.files.write_atomic(flags_.file, metrics());
+    const std::string why = written ? "" : to_string(written.error());
+    if (why != said_ && !why.empty()) complain(context_, why);
+    said_ = why;
+  }
+
+ private:
+  struct Taken {
+    dra::Claim claim;
+    double joules = 0;                   // of its instances
+    std::map<std::string, double> last;  // of each, by the UUID of its device
+  };
+  std::vector<observe::TenantProcess> pods_of(const std::vector<dra::Claim>& claims) {
+    std::vector<observe::TenantProcess> pods;
+    for (const dra::Claim& claim : claims)
+      for (const dra::ClaimPod& pod : claim.pods) {
+        if (std::ranges::find(pods, pod.uid, &observe::TenantProcess::tenant) != pods.end())
+          continue;
+        for (const std::string& place : places_of(flags_.cgroups, pod.uid))
+          if (context_.files.exists(place + "/cpu.stat"))
+            pods.push_back({.tenant = pod.uid, .cgroup = place});
+      }
+    return pods;
+  }
+  // A device may have the UUID of an earlier one: what that took is not this claim's.
+  void add(const lease::Lease& lease, const telemetry::Sample& sample) {
+    if (!lease.owner.starts_with(kOwner) || lease.uuid.empty()) return;
+    const std::string uid =
+        lease.owner.substr(kOwner.size(), lease.owner.find('/') - kOwner.size());
+    const auto taken = taken_.find(uid);
+    if (taken == taken_.end()) return;
+    const double now = instances_.of(lease.uuid, sample.at);
+    const auto [last, fresh] = taken->second.last.try_emplace(lease.uuid, now);
+    taken->second.joules += std::max(0.0, now - std::exchange(last->second, now));
+  }
+  void end(const Taken& taken) {
+    std::string text = fmt::format("claim {}/{} took {:.0f} J of its instances",
+                                   taken.claim.name_space, taken.claim.name, taken.joules);
+    for (const dra::ClaimPod& pod : taken.claim.pods)
+      if (const auto part = host_.part_of(pod.uid))
+        append(text, "; pod {} took {:.0f} J of CPUs and memory, {:.0f} J of it idle power",
+               pod.name, part->joules, part->idle_joules);
+    note(context_, text + "\n");
+  }
+  std::string metrics() const {
+    std::string out;
+    family(out, "partita_claim_energy_joules_total", "That the instances of a claim took.");
+    for (const auto& [uid, taken] : taken_)
+      append(
+          out, "partita_claim_energy_joules_total{{namespace=\"{}\",claim=\"{}\",uid=\"{}\"}} {}\n",
+          metric_label(taken.claim.name_space), metric_label(taken.claim.name), uid, taken.joules);
+    std::map<std::string, std::string> pods;  // labels, by UID
+    for (const auto& [uid, taken] : taken_)
+      for (const dra::ClaimPod& pod : taken.claim.pods)
+        pods[pod.uid] =
+            fmt::format("{{namespace=\"{}\",pod=\"{}\",uid=\"{}\"}}",
+                        metric_label(taken.claim.name_space), metric_label(pod.name), pod.uid);
+    using Part = control::HostMeter::Part;
+    const auto of_pods = [&](const char* name, const char* help, double Part::*what) {
+      family(out, name, help);
+      for (const auto& [uid, labels] : pods)
+        if (const auto part = host_.part_of(uid))
+          append(out, "{}{} {}\n", name, labels, (*part).*what);
+    };
+    of_pods("partita_pod_host_energy_joules_total",
+            "The part of a pod with a claim of what CPUs and memory took, by CPU time.",
+            &Part::joules);
+    of_pods("partita_pod_host_idle_joules_total",
+            "Of these: idle power, by the least that CPUs and memory were seen to take.",
+            &Part::idle_joules);
+    if (!host_.whole()) return out;
+    family(out, "partita_node_energy_joules_total",
+           "That CPUs and memory of the node took, by RAPL.");
+    for (const auto& [part, joules] :
+         {std::pair("cpu", host_.whole()->cpu_j), std::pair("dram", host_.whole()->dram_j)})
+      if (joules)
+        append(out, "partita_node_energy_joules_total{{part=\"{}\"}} {}\n", part, *joules);
+    return out;
+  }
+
+  Context& context_;
+  const ClaimEnergyFlags& flags_;
+  InstanceJoules instances_;
+  observe::HostEnergyReader reader_;
+  control::HostMeter host_;
+  std::map<std::string, Taken> taken_;  // by UID of the claim
+  std::string said_;
+};
+
+namespace mps = drivers::mps;
+
+// ClaimShares: what claims' opaque parameters ask of the node: MPS daemons of instances, caps of
+// what GPUs draw. Where drivers/mps and fleet/kubelet meet. Calls block.
+class ClaimShares {
+ public:
+  // `directory` keeps the journal of what caps have changed, and MPS' sockets. Context and driver
+  // outlive it.
+  ClaimShares(Context& context, const OpenDriver& open, const std::string& directory)
+      : context_(context),
+        open_(open),
+        journal_(actuate::power_journal_path(directory)),
+        runtime_(directory + "/mps") {}
+  // Adds its calls to the door, which it outlives.
+  void add_to(dra::NodeDoor& door) {
+    door.mps_edits = [this](const std::string& uuid, const dra::MpsShare& share) {
+      return edits(uuid, share);
+    };
+    door.start_mps = [this](const std::string& uuid) { return start(uuid); };
+    door.quit_mps = [this](const std::string& uuid) { return quit(uuid); };
+    door.may_cap = [this](int gpu, double watts) { return may_cap(gpu, watts); };
+    door.cap = [this](const std::map<std::string, double>& watts) { return cap(watts); };
+  }
+
+ private:
+  Result<dra::MpsEdits> edits(const std::string& uuid, const dra::MpsShare& share) const {
+    const auto place = TRY(mps::place_of(runtime_, uuid));
+    return dra::MpsEdits{
+        mps::client_environment(place, {share.thread_percentage, {share.memory_mib.value_or(0)}}),
+        place.pipe_directory};
+  }
+  Result<void> start(const std::string& uuid) {
+    const auto place = TRY(mps::place_of(runtime_, uuid));
+    return mps::Daemon({processes_, context_.files, context_.clock}, place).start();
+  }
+  Result<void> quit(const std::string& uuid) {
+    const auto place = mps::place_of(runtime_, uuid);
+    if (!place || !context_.files.is_directory(place->log_directory)) return {};
+    return mps::Daemon({processes_, context_.files, context_.clock}, *place).quit();
+  }
+  Result<void> may_cap(int gpu, double watts) const {
+    const auto board = TRY(open_.driver->power_settings(gpu));
+    const double least = board.least_limit.value_or(Watts{}).value;
+    const double most = board.most_limit.value_or(Watts{watts}).value;
+    if (watts >= least && watts <= most) return {};
+    return bad_input("powerCapWatts",
+                     fmt::format("GPU {} takes {:g} to {:g} W, not {:g}", gpu, least, most, watts));
+  }
+  Result<void> cap(const std::map<std::string, double>& watts) {
+    if (watts.empty() && !context_.files.exists(journal_)) return {};
+    const auto info = TRY(open_.driver->info());
+    std::set<std::string> capped;
+    std::vector<std::string> uuids;
+    std::map<int, double> by_index;
+    for (int gpu = 0; gpu < info.gpus; ++gpu) {
+      const auto state = TRY(open_.driver->read(gpu));
+      uuids.push_back(state.uuid);
+      if (const auto found = watts.find(state.uuid); found != watts.end()) {
+        by_index[gpu] = found->second;
+        capped.insert(state.uuid);
+      }
+    }
+    const auto lock = TRY(lock_gpus(context_, open_, uuids));
+    auto guard =
+        TRY(actuate::PowerGuard::open(context_.files, journal_, *open_.driver, gpu_prefix(open_)));
+    for (const auto& [gpu, most] : by_index) {
+      const auto now = TRY(open_.driver->power_settings(gpu));
+      device::PowerSettings wanted = now.now;
+      wanted.limit = Watts{most};
+      if (auto set = guard.set(gpu, wanted); !set) return set;
+    }
+    return guard.restore(capped);
+  }
+
+  Context& context_;
+  const OpenDriver& open_;
+  std::string journal_, runtime_;
+  RealProcesses processes_;  // of MPS daemons alone
+};
+
+constexpr int kWatchSeconds = 60;  // what watches do not say is seen by then
+constexpr std::int64_t kLeast = 50'000'000;
+
+class Keeper {
+ public:
+  Keeper(Context& context, const KeepPlanFlags& flags, const dra::KubeApi& api,
+         const std::function<Result<std::string>()>& objects, std::int64_t every,
+         std::int64_t patience)
+      : context_(context),
+        flags_(flags),
+        api_(api),
+        objects_(objects),
+        every_(every),
+        end_(context.clock.now_ns() + patience),
+        rng_(static_cast<std::uint64_t>(context.clock.now_ns()) ^
+             static_cast<std::uint64_t>(::getpid())) {}
+
+  Result<Exit> run() {
+    kept_.name = flags_.plan;
+    kept_.name_space = flags_.name_space;
+    TRY(read_plan());
+    while (!stopped_) {
+      look_at_plan();
+      const auto round = dra::keep_round(kept_, asks());
+      if (round)
+        tell(*round);
+      else
+        fail(round.error());
+      if (flags_.once) {
+        if (round && round->settled) return Exit::done;
+        if (auto fine = go_on(round); !fine) return failed(fine.error());
+      }
+      wait(round);
+    }
+    if (flags_.once) return environment_error("--once", "was ended before all was as planned");
+    return Exit::done;
+  }
+
+ private:
+  dra::AskKube asks() const {
+    return [this](auto method, const auto& path, const auto& body,
+                  auto type) -> Result<dra::KubeReply> {
+      auto answer = TRY(api_.ask(method, path, body, type));
+      return dra::KubeReply{answer.status, std::move(answer.body)};
+    };
+  }
+  Result<void> read_plan() {
+    const auto text = TRY(objects_());
+    if (text == text_) return {};
+    auto list = TRY(dra::parse_objects("the plan's objects", text));
+    kept_.wanted = std::move(list.objects);
+    text_ = text;
+    changed_ = true;
+    return {};
+  }
+  void look_at_plan() {
+    changed_ = false;
+    if (context_.clock.now_ns() < next_look_) return;
+    next_look_ = context_.clock.now_ns() + every_;
+    const auto read = read_plan();
+    const std::string trouble = read ? "" : to_string(read.error());
+    if (!trouble.empty() && trouble != plan_trouble_)
+      complain(context_, trouble + "; the plan before it stays");
+    plan_trouble_ = trouble;
+  }
+  // What is new is said once.
+  void speak(const std::string& what) {
+    if (what != said_) complain(context_, what);
+    said_ = what;
+  }
+  void fail(const Error& error) {
+    ++failures_;
+    speak(to_string(error));
+  }
+  void tell(const dra::KeptRound& round) {
+    failures_ = 0;
+    busy_ = round.done > 0 ? busy_ + 1 : 0;
+    if (!round.faults.empty()) return speak(round.faults.front());
+    if (round.settled) return speak(fmt::format("plan '{}' is kept", kept_.name));
+    if (!round.waiting.empty()) speak(round.waiting);
+  }
+  Result<void> go_on(const Result<dra::KeptRound>& round) const {
+    if (round && !round->faults.empty()) return environment_error("--once", round->faults.front());
+    if (context_.clock.now_ns() < end_) return {};
+    return environment_error("--wait", "it is not as planned yet: " + said_);
+  }
+
+  // Until something may have changed.
+  void wait(const Result<dra::KeptRound>& round) {
+    std::int64_t pause = kLeast;
+    if (!round) pause = dra::pause_ns(failures_, rng_.uniform());
+    if (round && busy_ > 1) pause = dra::pause_ns(busy_, rng_.uniform());
+    stopped_ = stop_.within(pause);
+    if (stopped_ || !round || round->done > 0) return;
+    const std::string path = fmt::format(
+        "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&labelSelector={}%3D{}"
+        "&resourceVersion={}",
+        dra::path_of(dra::KubeKind::deployment, kept_.name_space), kWatchSeconds, dra::kPlan,
+        kept_.name, round->version);
+    const auto status = api_.watch(path, [this](std::string_view line) { return goes_on(line); });
+    if (!status)
+      fail(status.error());
+    else if (*status != 200 && *status != 410 && *status != 0)
+      fail({ErrorCode::environment, fmt::format("the API server answered {}", *status), path});
+  }
+  bool goes_on(std::string_view line) {
+    if (!line.empty()) return !dra::says_change(line);
+    stopped_ = stop_.within(0);
+    look_at_plan();
+    return !stopped_ && !changed_ && (!flags_.once || context_.clock.now_ns() < end_);
+  }
+
+  Context& context_;
+  const KeepPlanFlags& flags_;
+  const dra::KubeApi& api_;
+  const std::function<Result<std::string>()>& objects_;
+  const std::int64_t every_, end_;
+  Rng rng_;
+  StopRequest stop_;
+  dra::KeptPlan kept_;
+  std::string text_, said_, plan_trouble_;
+  std::int64_t next_look_ = 0;
+  int failures_ = 0, busy_ = 0;
+  bool stopped_ = false, changed_ = false;
+};
 
 constexpr const char* kPrepare = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources";
 constexpr const char* kUnprepare =
@@ -131,7 +516,7 @@ void keep_published(Context& context, dra::Plugin& plugin, const dra::ClaimsSigh
 }
 
 Result<Exit> run_dra(Context& context, const DraFlags& flags) {
-  const auto every = TRY(parse_duration("--interval", flags.every));
+  const auto every = TRY(parse_nanos("--interval", flags.every));
   const auto patience = TRY(parse_duration("--wait", flags.patience));
   const auto node_name = TRY(node_of(flags));
   const auto settings = TRY(settled_cluster(context, flags.api));
@@ -169,13 +554,21 @@ Result<Exit> run_dra(Context& context, const DraFlags& flags) {
       energy.look(sample, seen.leases, sight.claims());
     });
   };
-  keep_published(context, plugin, sight, changes, stop,
-                 static_cast<std::int64_t>(every.value * 1e9),
+  keep_published(context, plugin, sight, changes, stop, every,
                  flags.energy.file.empty() ? std::function<void()>() : measure);
   return Exit::done;
 }
 
 }  // namespace
+
+Result<Exit> run_keep_plan(Context& context, const KeepPlanFlags& flags,
+                           const std::function<Result<std::string>()>& objects) {
+  const auto every = TRY(parse_nanos("--interval", flags.interval));
+  const auto patience = TRY(parse_nanos("--wait", flags.wait));
+  const auto settings = TRY(settled_cluster(context, flags.api));
+  const auto api = TRY(dra::KubeApi::to(settings, context.files, context.clock));
+  return Keeper(context, flags, api, objects, every, patience).run();
+}
 
 Command add_dra(CLI::App& app) {
   auto [command, flags] = adding<DraFlags>(
@@ -185,8 +578,7 @@ Command add_dra(CLI::App& app) {
       ->default_str(flags->registry_directory);
   flag(*command, "--cdi-dir", flags->cdi_directory)->default_str(flags->cdi_directory);
   flag(*command, "--api-server", flags->api.url, "Default: that of the cluster that it runs in");
-  flag(*command, "--token-file", flags->api.token_file);
-  flag(*command, "--tls-ca", flags->api.ca_file);
+  takes(*command, "--token-file", flags->api.token_file, "--tls-ca", flags->api.ca_file);
   flag(*command, "--node-name", flags->node, "Default: $NODE_NAME, else the machine's");
   flag(*command, "--interval", flags->every)->default_str(flags->every);
   flag(*command, "--metrics", flags->energy.file, "Of what claims and their pods take");
@@ -195,11 +587,10 @@ Command add_dra(CLI::App& app) {
   flag(*command, "--wait", flags->patience, "For another command that changes the node")
       ->default_str(flags->patience);
   add_device_flags(*command, flags->device);
-  command->footer(
-      "partita dra                                     # in a pod of the cluster\n"
-      "partita dra --driver sim --api-server http://127.0.0.1:8001 --plugin-dir p "
-      "--registry-dir r --cdi-dir c");
-  return {command, [flags](Context& context) { return run_dra(context, *flags); }};
+  return runs(command, flags, run_dra,
+              "partita dra                                     # in a pod of the cluster\n"
+              "partita dra --driver sim --api-server http://127.0.0.1:8001 --plugin-dir p "
+              "--registry-dir r --cdi-dir c");
 }
 
 }  // namespace partita::cli

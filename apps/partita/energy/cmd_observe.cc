@@ -1,18 +1,27 @@
-#include <fmt/format.h>
 
-#include <algorithm>
-#include <optional>
+#include <cmath>
+#include <limits>
+#include <map>
 
+#include "act/gateway_state.h"
+#include "base/named_list.h"
+#include "base/unicode.h"
 #include "commands.h"
+#include "control/host_meter.h"
+#include "decide/energy.h"
+#include "decide/energy_picture.h"
+#include "device/observe/host_energy.h"
 #include "device/observe/sample_text.h"
 #include "device/observe/sampler.h"
 #include "device/observe/view.h"
-#include "flags.h"
+#include "elsewhere.h"
+#include "energy/top_picture.h"
 #include "hw/telemetry/joules.h"
 #include "hw/telemetry/log.h"
+#include "model/energy/attribution.h"
 #include "node/devices.h"
+#include "node/local_verdicts.h"
 #include "screen.h"
-#include "stop_request.h"
 
 namespace partita::cli {
 namespace {
@@ -136,6 +145,243 @@ Result<Exit> run_observe(Context& context, const ObserveFlags& flags) {
   return flags.replay.empty() ? live(context, flags, interval) : replay(context, flags);
 }
 
+struct TopFlags {
+  DeviceFlags device;
+  std::string state_directory, interval = "1s", powercap = observe::HostPaths{}.powercap;
+  int count = 0;
+};
+
+// The parts of a picture, taken anew each time.
+class Top {
+ public:
+  Top(Context& context, const TopFlags& flags, const OpenDriver& opened)
+      : context_(context), flags_(flags), opened_(opened), picture_(context),
+        host_(context.files, {.powercap = flags.powercap}) {}
+
+  // The first is for the means of the second alone.
+  Result<void> look(Seconds now) {
+    const auto sample = TRY(observe::take_sample(*opened_.driver, now));
+    const device::NodeState state = TRY(device::read_node(*opened_.driver));
+    const std::string directory = state_directory(flags_.state_directory, state);
+    std::string more;
+    if (const auto unfinished = load_unfinished(context_, directory))
+      more = fmt::format("; change {} is not done", unfinished->transaction);
+    picture_.know_node(state, more);
+    picture_.know_faults(lost_text(state));
+    meter_.see(host_.read(now, {}), {});
+    control::HostNow host = meter_.whole().value_or(control::HostNow{});
+    host.node_w = together(host, sample);
+    picture_.know_host(host_line(host));
+    verdicts_ = local_verdicts(context_, directory);
+    picture_.add(sample, load_occupants(context_, directory));
+    return look_at_gateway(directory);
+  }
+
+  std::string frame(int height) const { return picture_.frame(height); }
+
+ private:
+  Result<void> look_at_gateway(const std::string& directory) {
+    const std::string verdicts = verdicts_text(verdicts_, context_.width);
+    picture_.know_services(verdicts);
+    auto gateway = TRY(
+        actuate::read_gateway({processes_, context_.files, directory}, context_.clock.now_ns()));
+    if (gateway) picture_.know_services(services_of(*gateway) + verdicts);
+    before_ = std::move(gateway);
+    return {};
+  }
+
+  // Requests a second between two words of one gateway; "-" before the second.
+  std::string rate_of(const actuate::GatewayState& now, const actuate::GatewayService& service) {
+    if (!before_ || before_->identity != now.identity || !service.requests) return "-";
+    const auto was =
+        std::ranges::find(before_->services, service.name, &actuate::GatewayService::name);
+    if (was == before_->services.end() || !was->requests) return "-";
+    const double passed = now.written_s - before_->written_s;
+    const long came = service.requests->arrived - was->requests->arrived;
+    if (passed > 0 && came >= 0)
+      rates_[service.name] = number_text(static_cast<double>(came) / passed);
+    const auto known = rates_.find(service.name);  // it has said nothing since
+    return known == rates_.end() ? "-" : known->second;
+  }
+
+  std::string services_of(const actuate::GatewayState& now) {
+    Table table = headed("SERVICE|RATE /s|PLANNED /s|CAN CARRY /s|P99 ms|READY|LEAVING|SILENT");
+    for (const actuate::GatewayService& service : now.services) {
+      const auto workers = [&](actuate::WorkerReadiness state) {
+        const auto its = [&](const auto& one) {
+          return one.service == service.name && one.state == state;
+        };
+        return fmt::format("{}", std::ranges::count_if(now.workers, its) +
+                                     std::ranges::count(service.engines, state,
+                                                        &actuate::GatewayEngine::state));
+      };
+      const bool answered = service.requests && service.requests->p99_ms;
+      table.rows.push_back({service.name, rate_of(now, service), number_text(service.rate_rps),
+                            service.engines.empty() ? number_text(service.capacity_rps) : "-",
+                            answered ? number_text(*service.requests->p99_ms) : std::string("-"),
+                            workers(actuate::WorkerReadiness::ready),
+                            workers(actuate::WorkerReadiness::leaving),
+                            workers(actuate::WorkerReadiness::silent)});
+    }
+    std::vector<TokenRow> models;
+    for (const actuate::GatewayService& service : now.services)
+      if (service.tokens) models.push_back({service.name, *service.tokens});
+    return to_string(table) + tokens_table(models);
+  }
+
+  Context& context_;
+  const TopFlags& flags_;
+  const OpenDriver& opened_;
+  RealProcesses processes_;
+  TopPicture picture_;
+  observe::HostEnergyReader host_;
+  control::HostMeter meter_;
+  std::optional<actuate::GatewayState> before_;
+  std::vector<control::ServiceVerdict> verdicts_;
+  std::map<std::string, std::string> rates_;  // as measured last
+};
+
+Result<Exit> run_top(Context& context, const TopFlags& flags) {
+  const auto interval = TRY(parse_duration("--interval", flags.interval));
+  if (interval < Seconds{0.01}) return bad_input("--interval", "must be 10ms or more");
+  const OpenDriver opened = TRY(open_driver(context, flags.device));
+  Top top(context, flags, opened);
+  WallTime time(context.clock);
+  TRY(top.look(time.now()));
+  StopRequest stop;
+  std::optional<Screen> screen;
+  if (is_terminal(context)) screen.emplace(context.out);
+  const int count = flags.count > 0 || screen ? flags.count : 1;
+  for (int taken = 0; count == 0 || taken < count; ++taken) {
+    if (stop.within(interval)) break;
+    TRY(top.look(time.now()));
+    if (screen)
+      screen->draw(top.frame(screen->height()));
+    else
+      say(context, (taken > 0 ? "\n" : "") + top.frame(0));
+  }
+  return Exit::done;
+}
+
+constexpr const char* kLive = "live";
+constexpr double kUnset = std::numeric_limits<double>::quiet_NaN();
+
+struct AttributionFlags {
+  decide::EnergyQuestion question;
+  std::string rule = "auto", idle = "slice", longest_gap;
+  double idle_w = kUnset, batch_start = kUnset, carbon = kUnset, price = kUnset;
+  std::vector<std::string> tenants;
+  DeviceFlags device;  // of --telemetry live
+  std::string duration = "60s", interval = "1s";
+  Output output;
+};
+
+// Samples of this node every `interval` for `duration`, or until a signal asks to stop; times are
+// seconds since the first. The first reading of all, whose activities are of before, is left out.
+Result<telemetry::Log> take_log(Context& context, const DeviceFlags& device, Seconds duration,
+                                Seconds interval) {
+  const OpenDriver opened = TRY(open_driver(context, device));
+  const auto interval_ns = static_cast<std::int64_t>(interval.value * 1e9);
+  StopRequest stop;
+  TRY(observe::take_sample(*opened.driver, Seconds{0}));
+  telemetry::Log log;
+  std::int64_t due = context.clock.now_ns() + interval_ns, start = 0;
+  for (;;) {
+    if (stop.within(std::max<std::int64_t>(0, due - context.clock.now_ns()))) break;
+    const std::int64_t now = context.clock.now_ns();
+    if (log.empty()) start = now;
+    const Seconds at{static_cast<double>(now - start) * 1e-9};
+    log.push_back(TRY(observe::take_sample(*opened.driver, at)));
+    if (at >= duration) break;
+    due = std::max(due + interval_ns, now);  // slow readings are not made up for
+  }
+  return log;
+}
+
+std::optional<double> given(double value) {
+  return std::isnan(value) ? std::nullopt : std::optional<double>{value};
+}
+
+// NAME=SERVICE,SERVICE
+Result<void> add_owner(const std::string& text, std::map<std::string, std::string>& owners) {
+  const auto tenant = TRY(parse_named_list("--tenant", text, "SERVICE"));
+  for (const std::string& service : tenant.items)
+    if (!owners.emplace(service, tenant.name).second)
+      return bad_input("--tenant", fmt::format("service '{}' has two tenants", service));
+  return {};
+}
+
+Result<decide::EnergyQuestion> question_of(const AttributionFlags& flags) {
+  using energy::IdlePolicy;
+  using energy::SplitRule;
+  decide::EnergyQuestion question = flags.question;
+  for (const SplitRule rule : {SplitRule::model, SplitRule::activity, SplitRule::slice,
+                               SplitRule::kepler, SplitRule::equal})
+    if (flags.rule == to_string(rule)) question.rule = rule;
+  for (const IdlePolicy policy : {IdlePolicy::slice, IdlePolicy::equal, IdlePolicy::unassigned})
+    if (flags.idle == to_string(policy)) question.idle = policy;
+  question.idle_w = given(flags.idle_w);
+  if (const auto start = given(flags.batch_start)) question.batch_start = Seconds{*start};
+  question.co2_g_per_kwh = given(flags.carbon);
+  question.price_per_kwh = given(flags.price);
+  if (!flags.longest_gap.empty())
+    question.longest_gap = TRY(parse_duration("--longest-gap", flags.longest_gap));
+  for (const std::string& tenant : flags.tenants) TRY(add_owner(tenant, question.owners));
+  return question;
+}
+
+Result<energy::EnergyReport> attributed(Context& context, const AttributionFlags& flags,
+                                        const decide::EnergyQuestion& question) {
+  if (question.telemetry != kLive) return decide::attribute_energy(context.files, question);
+  const auto duration = TRY(parse_duration("--duration", flags.duration));
+  const auto interval = TRY(parse_duration("--interval", flags.interval));
+  const auto log = TRY(take_log(context, flags.device, duration, interval));
+  return decide::attribute_energy(context.files, log, question);
+}
+
+Result<Exit> run_energy_attribute(Context& context, const AttributionFlags& flags) {
+  const auto question = TRY(question_of(flags));
+  const auto report = TRY(attributed(context, flags, question));
+  return finish(context, flags.output,
+                flags.output.json()                   ? energy::report_json(report)
+                : flags.output.format == "prometheus" ? report_prometheus(report)
+                : flags.output.svg()                  ? decide::energy_svg(report)
+                                                      : report_text(report));
+}
+
+void add_inputs(CLI::App& command, AttributionFlags& flags) {
+  flag(command, "--telemetry", flags.question.telemetry)->required();
+  flag(command, "--duration", flags.duration)->default_str(flags.duration);
+  flag(command, "--interval", flags.interval)->default_str(flags.interval);
+  takes(command, "--plan", flags.question.plan, "--state", flags.question.state, "--model",
+        flags.question.model);
+  flag(command, "--request-counts", flags.question.requests)->expected(1, 2);
+  takes(command, "--batch-start", flags.batch_start, "--tenant", flags.tenants);
+}
+
+void add_rules(CLI::App& command, AttributionFlags& flags) {
+  one_of(command, "--rule", flags.rule, {"auto", "model", "activity", "slice", "kepler", "equal"});
+  one_of(command, "--idle", flags.idle, {"slice", "equal", "unassigned"});
+  within(flag(command, "--idle-w", flags.idle_w), 0, energy::kMaxBoardWatts);
+  takes(command, "--longest-gap", flags.longest_gap, "--compare", flags.question.compare);
+  within(flag(command, "--carbon", flags.carbon), 0, 1e5);
+  within(flag(command, "--price", flags.price), 0, 1e9);
+}
+
+Command add_energy_attribute(CLI::App& energy) {
+  auto [command, flags] = adding<AttributionFlags>(
+      energy, "attribute", "Tell how many joules each tenant, service, task and request took");
+  add_inputs(*command, *flags);
+  add_device_flags(*command, flags->device);
+  add_rules(*command, *flags);
+  add_output(*command, flags->output, {"text", "json", "prometheus", "svg"});
+  return runs(
+      command, flags, run_energy_attribute,
+      "partita energy attribute --telemetry log.jsonl --plan plan.json --carbon 380 --price 0.30\n"
+      "partita energy attribute --telemetry log.jsonl --compare --format svg -o joules.svg\n"
+      "partita energy attribute --telemetry live --duration 5m --plan state/assignment.json");
+}
+
 }  // namespace
 
 Command add_observe(CLI::App& app) {
@@ -143,9 +389,7 @@ Command add_observe(CLI::App& app) {
       app, "observe",
       "Watch power, heat, clocks and activity of this node's GPUs and their instances");
   add_device_flags(*command, flags->device);
-  flag(*command, "--watch", flags->watch);
-  flag(*command, "--record", flags->record);
-  flag(*command, "--replay", flags->replay);
+  takes(*command, "--watch", flags->watch, "--record", flags->record, "--replay", flags->replay);
   flag(*command, "--interval", flags->interval)->default_str(flags->interval);
   within(flag(*command, "--count", flags->count), 1, 1e9);
   one_of(command->add_option("--format", flags->format,
@@ -153,12 +397,130 @@ Command add_observe(CLI::App& app) {
                              "or metrics for Prometheus"),
          {"text", "json", "prometheus"})
       ->default_str(flags->format);
-  command->footer(
-      "partita observe\n"
-      "partita observe --watch --driver sim --machine machine.yaml\n"
-      "partita observe --record day.jsonl --interval 1s\n"
-      "partita observe --replay day.jsonl");
-  return {command, [flags](Context& context) { return run_observe(context, *flags); }};
+  return runs(command, flags, run_observe,
+              "partita observe\n"
+              "partita observe --watch --driver sim --machine machine.yaml\n"
+              "partita observe --record day.jsonl --interval 1s\n"
+              "partita observe --replay day.jsonl");
+}
+
+std::string tokens_table(const std::vector<TokenRow>& rows) {
+  if (rows.empty()) return {};
+  Table table = headed(
+      "LANGUAGE MODEL|TOKENS IN /s|OUT /s|IN, mean|OUT, mean|TTFT p50 ms|p99|TPOT p50 ms|p99|KV "
+      "CACHE");
+  const auto shown = [](std::optional<double> value) {
+    return value ? number_text(*value) : std::string("-");
+  };
+  for (const auto& [service, t] : rows)
+    table.rows.push_back(
+        {service, number_text(t.in_per_s), number_text(t.out_per_s), number_text(t.mean_in),
+         number_text(t.mean_out), shown(t.ttft_p50_ms), shown(t.ttft_p99_ms), shown(t.tpot_p50_ms),
+         shown(t.tpot_p99_ms),
+         t.kv_cache_usage ? fmt::format("{:.0f} %", 100 * *t.kv_cache_usage) : std::string("-")});
+  return "\n" + to_string(table);
+}
+
+std::string host_line(const control::HostNow& host) {
+  std::string line;
+  const auto add = [&](const char* what, const std::optional<double>& watts) {
+    if (watts)
+      line += fmt::format("{}{} {} W", line.empty() ? "" : ", ", what, number_text(*watts));
+  };
+  add("CPUs", host.cpu_w);
+  add("memory", host.dram_w);
+  add("with GPUs", host.node_w);
+  add("platform", host.psys_w);
+  return line.empty() ? line : line + "\n";
+}
+
+void TopPicture::know_node(const device::NodeState& state, const std::string& more) {
+  long instances = 0, busy = 0;
+  for (const device::GpuState& gpu : state.gpus) {
+    instances += std::ssize(gpu.instances);
+    busy += std::ranges::count_if(gpu.instances, &device::Instance::busy);
+  }
+  head_ = fmt::format("{}, {}, {} held by processes{}", count_text(std::ssize(state.gpus), "GPU"),
+                      count_text(instances, "instance"), busy, more);
+}
+
+void TopPicture::add(const telemetry::Sample& sample, const device::Occupants& occupants) {
+  view_.know(notes_of(sample, occupants));
+  view_.add(sample);
+}
+
+std::string TopPicture::frame(int height) const {
+  const std::string above = fit(head_, std::min(columns(head_), context_.width)) + "\n" + host_ +
+                            faults_ + "\n" + services_ + (services_.empty() ? "" : "\n");
+  const int lines = static_cast<int>(std::ranges::count(above, '\n'));
+  return above + view_.frame({.colour = context_.colour,
+                              .width = context_.width,
+                              .height = height > 0 ? std::max(3, height - lines) : 0});
+}
+
+// Who runs where, and what it takes: the board's power above the least that was seen of it, split
+// by compute slices times activity; the least itself by compute slices.
+std::map<std::string, observe::InstanceNote> TopPicture::notes_of(
+    const telemetry::Sample& sample, const device::Occupants& occupants) {
+  std::map<std::string, observe::InstanceNote> notes;
+  for (const telemetry::GpuSample& gpu : sample.gpus) {
+    const std::vector<double> watts = split(gpu);
+    for (std::size_t i = 0; i < gpu.instances.size(); ++i) {
+      const std::string& uuid = gpu.instances[i].uuid;
+      observe::InstanceNote note;
+      if (const auto found = occupants.find(uuid); found != occupants.end())
+        note.runs = fmt::format("{} b{}×{}", found->second.service, found->second.batch,
+                                found->second.processes);
+      if (!watts.empty()) note.watts = Watts{watts[i]};
+      notes[uuid] = std::move(note);
+    }
+  }
+  return notes;
+}
+
+std::vector<double> TopPicture::split(const telemetry::GpuSample& gpu) {
+  const auto power = gpu.power ? gpu.power : gpu.power_average;
+  if (!power || gpu.compute_slices < 1) return {};
+  const auto least = least_.emplace(gpu.index, *power).first;
+  least->second = std::min(least->second, *power);
+  energy::BoardLedger board{{{power->value, Seconds{1}, true, {}}}, least->second, Watts{}};
+  energy::Ledger ledger{{}, {}, static_cast<int>(gpu.instances.size())};
+  for (const telemetry::InstanceSample& one : gpu.instances) {
+    const int number = static_cast<int>(ledger.accounts.size());
+    const double busy = one.activity.graphics_engine.value_or(0);
+    ledger.accounts.push_back({0, number});
+    board.intervals.front().uses.push_back(
+        {number, static_cast<double>(one.compute_slices) / gpu.compute_slices, busy, busy, 0, 0});
+  }
+  ledger.boards = {std::move(board)};
+  std::vector<double> watts;
+  for (const energy::Share& share :
+       energy::attribute(ledger, energy::SplitRule::activity, energy::IdlePolicy::slice).accounts)
+    watts.push_back(static_cast<double>(share.energy) * 1e-6);
+  return watts;
+}
+
+Command add_top(CLI::App& app) {
+  auto [command, flags] = adding<TopFlags>(
+      app, "top",
+      "Watch this node: what runs on each instance, how busy it is, watts, the gateway");
+  add_device_flags(*command, flags->device);
+  flag(*command, "--state-dir", flags->state_directory);
+  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
+  within(flag(*command, "--count", flags->count), 1, 1e9);
+  flag(*command, "--powercap", flags->powercap)->capture_default_str();
+  return runs(command, flags, run_top,
+              "partita top\n"
+              "partita top --driver sim --machine machine.yaml --count 3");
+}
+
+Command add_energy(CLI::App& app) {
+  CLI::App* energy = app.add_subcommand(
+      "energy", "Tell joules apart: what accesses cost, and what each tenant of a GPU took");
+  energy->footer("partita energy attribute --telemetry log.jsonl --plan plan.json --compare");
+  std::vector<Command> commands = add_elsewhere(*energy, "energy");
+  commands.push_back(add_energy_attribute(*energy));
+  return group_of(energy, std::move(commands));
 }
 
 }  // namespace partita::cli

@@ -1,26 +1,215 @@
-#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-#include <algorithm>
-#include <memory>
+#include <map>
+#include <set>
 
-#include "agent/agent_world.h"
-#include "base/append.h"
-#include "base/document.h"
-#include "base/input.h"
+#include "agent/agent.h"
+#include "base/child.h"
+#include "base/descriptor.h"
 #include "base/json_writer.h"
+#include "base/unix_socket.h"
 #include "commands.h"
 #include "control/desired.h"
-#include "decide/input.h"
-#include "flags.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/part_services.h"
 #include "fleet/brain/status.h"
+#include "fleet/brain/view.h"
 #include "fleet/etcd/fleet_agent.h"
 #include "fleet/fleet_place.h"
 #include "past/past.h"
 
 namespace partita::cli {
 namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kReadAnew = 60 * kSecond;  // all of the store, whatever its watch says
+constexpr std::int64_t kAgain = kSecond;          // after the store did not answer
+constexpr std::size_t kMostSaid = 300;            // by HAProxy
+
+// What the store of a fleet says, kept up to date.
+class Follower {
+ public:
+  Follower(fleet::EtcdStore& store, const std::string& name, Clock& clock)
+      : store_(store), keys_(name), clock_(clock) {}
+
+  Result<void> hear() {
+    if (clock_.now_ns() < next_) return {};
+    if (watch_ && clock_.now_ns() - read_ < kReadAnew)
+      if (const auto seen = watch_->take()) {
+        for (const fleet::SeenChange& one : *seen)
+          view_.hear(keys_, one.key, one.value, one.version);
+        return {};
+      }
+    Result<void> done = read();
+    if (!done) watch_.reset(), next_ = clock_.now_ns() + kAgain;
+    return done;
+  }
+  const fleet::FleetView& view() const { return view_; }
+
+ private:
+  Result<void> read() {
+    const auto range = TRY(store_.range(keys_.root));
+    auto watch = TRY(store_.watch(keys_.root, range.revision));
+    view_ = {};
+    for (const fleet::KeyValue& one : range.all) view_.hear(keys_, one.key, one.value, one.version);
+    watch_ = std::move(watch);
+    read_ = clock_.now_ns();
+    return {};
+  }
+
+  fleet::EtcdStore& store_;
+  const fleet::Keys keys_;
+  Clock& clock_;
+  fleet::FleetView view_;
+  std::unique_ptr<fleet::Watch> watch_;
+  std::int64_t read_ = 0, next_ = 0;
+};
+
+interop::BalancedServices services_of(const fleet::FleetStatus& status) {
+  interop::BalancedServices all;
+  for (const fleet::ServiceStatus& service : status.services) {
+    interop::BalancedService& one = all.emplace_back(interop::BalancedService{service.service});
+    for (const fleet::ServicePiece& piece : service.on) {
+      const auto node = std::ranges::find(status.nodes, piece.node, &fleet::NodeStatus::node);
+      if (node != status.nodes.end() && node->there)
+        one.nodes.push_back({piece.node, node->gateway, node->grpc, piece.share});
+    }
+  }
+  return all;
+}
+
+// Services that some node carries which is there.
+std::set<std::string> carried_by(const fleet::FleetStatus& status) {
+  std::set<std::string> carried;
+  for (const fleet::ServiceStatus& service : status.services)
+    if (std::ranges::any_of(service.on, [](const auto& one) { return one.carried_rps > 0; }))
+      carried.insert(service.service);
+  return carried;
+}
+
+Result<std::string> written(const BalanceFlags& flags, const interop::BalancedServices& services) {
+  if (flags.to == "haproxy") return interop::haproxy_config(services, flags.balancer);
+  if (flags.to == "nginx") return interop::nginx_config(services, flags.balancer);
+  return interop::envoy_endpoints(services);
+}
+
+// HAProxy's answer is empty lines where it did all of it.
+Result<void> set_weights(const std::string& path, const std::string& commands) {
+  const auto address = TRY(UnixAddress::of(path));
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval patience{.tv_sec = 2, .tv_usec = 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  if (::connect(socket.get(), address.get(), UnixAddress::size()) != 0)
+    return environment_error(path, "nobody listens there");
+  const std::string line = commands + "\n";
+  if (::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(line.size()))
+    return environment_error(path, "it does not read");
+  std::string answer;
+  char piece[1024];
+  for (ssize_t got; (got = ::read(socket.get(), piece, sizeof piece)) > 0;)
+    answer.append(piece, static_cast<std::size_t>(got));
+  std::erase(answer, '\n');
+  if (answer.empty()) return {};
+  return environment_error(path, "it says: " + answer.substr(0, kMostSaid));
+}
+
+// The file, and whoever reads it.
+class Balancer {
+ public:
+  Balancer(Context& context, const BalanceFlags& flags) : context_(context), flags_(flags) {}
+
+  // Whether it could be written. A service that no node is said to carry stays where it was, beside
+  // where it is to be: it may run there still, and nowhere else yet. Who asks finds out.
+  Result<void> take(const fleet::FleetStatus& status) {
+    interop::BalancedServices services = services_of(status);
+    const std::set<std::string> carried = carried_by(status);
+    for (interop::BalancedService& one : services) {
+      if (carried.contains(one.name))
+        last_[one.name] = one;
+      else if (const auto last = last_.find(one.name); last != last_.end())
+        for (const interop::BalancedNode& was : last->second.nodes) stays(one, was);
+    }
+    auto content = written(flags_, services);
+    if (!content) return failed(content.error());
+    if (content == content_) {
+      if (reload_due_ && clock_now() >= reload_next_) reload();
+      return {};
+    }
+    const std::string frame = *written(flags_, interop::without_weights(services));
+    TRY(deliver(context_, flags_.output, *content));
+    const bool weights_alone = !content_.empty() && frame == frame_;
+    content_ = *std::move(content);
+    frame_ = frame;
+    if (!weights_alone || !weights_are_set(services)) reload();
+    return {};
+  }
+
+ private:
+  static void stays(interop::BalancedService& service, const interop::BalancedNode& was) {
+    if (was.share <= 0) return;
+    const auto is = std::ranges::find(service.nodes, was.node, &interop::BalancedNode::node);
+    if (is == service.nodes.end())
+      service.nodes.push_back(was);
+    else
+      is->share = std::max(is->share, was.share);
+  }
+  bool weights_are_set(const interop::BalancedServices& services) {
+    const std::string& socket = flags_.balancer.stats_socket;
+    if (socket.empty()) return false;
+    const auto done = set_weights(socket, interop::haproxy_weights(services, flags_.balancer));
+    if (!done) complain(context_, to_string(done.error()));
+    return done.has_value();
+  }
+  std::int64_t clock_now() const { return context_.clock.now_ns(); }
+  // Tried again where it failed: whoever reads the file may have only just begun.
+  void reload() {
+    if (flags_.reload.empty()) return;
+    auto child = Child::start({.program = "/bin/sh", .argv = {"sh", "-c", flags_.reload}});
+    const int status = child ? child->wait() : 127;
+    if (status != 0 && !reload_due_)
+      complain(context_, fmt::format("--reload has ended with {}; it is tried again", status));
+    reload_due_ = status != 0;
+    reload_next_ = clock_now() + kAgain;
+  }
+
+  Context& context_;
+  const BalanceFlags& flags_;
+  std::map<std::string, interop::BalancedService> last_;  // that had a node
+  std::string content_, frame_;
+  bool reload_due_ = false;
+  std::int64_t reload_next_ = 0;
+};
+
+Result<Exit> from_document(Context& context, const BalanceFlags& flags) {
+  const auto text = TRY(read_input(context.files, "PLAN", flags.file));
+  const auto status = TRY(fleet::parse_status(flags.file, text));
+  const auto content = written(flags, services_of(status));
+  if (!content) return failed({content.error().code, content.error().message, flags.file});
+  return finish(context, flags.output, *content);
+}
+
+// What cannot be heard or written now is tried again; the balancer goes on with what it has.
+Result<Exit> follow(Context& context, const BalanceFlags& flags, Follower& follower,
+                    const std::string& name, Seconds interval) {
+  Balancer balancer(context, flags);
+  std::string said;
+  std::optional<StopRequest> stop;
+  if (flags.watch) stop.emplace();
+  do {
+    Result<void> done = follower.hear();
+    if (done) {
+      const auto status = fleet::status_of(follower.view(), name);
+      done = status ? balancer.take(*status) : failed(status.error());
+    }
+    if (!done && !stop) return failed(done.error());
+    const std::string says = done ? "" : to_string(done.error());
+    if (!says.empty() && says != said) complain(context, says);
+    said = says;
+  } while (stop && !stop->within(interval));
+  return Exit::done;
+}
 
 constexpr int kTries = 10;  // of a change that others make too
 
@@ -37,15 +226,15 @@ struct Reached {
   std::unique_ptr<fleet::EtcdStore> store;
   fleet::Keys keys;
   fleet::FleetView view = {};
-  long wanted_version = 0;
+  std::map<std::string, long> versions = {};  // of keys
 
   Result<void> read() {
     const auto range = TRY(store->range(keys.root));
     view = {};
-    wanted_version = 0;
+    versions = {};
     for (const fleet::KeyValue& one : range.all) {
       view.hear(keys, one.key, one.value, one.version);
-      if (one.key == keys.wanted()) wanted_version = one.version;
+      versions[one.key] = one.version;
     }
     return {};
   }
@@ -65,26 +254,34 @@ Result<Reached> reach(Context& context, const FleetCommandFlags& flags) {
 }
 
 std::string user() {
-  const char* name = std::getenv("USER");
-  return name == nullptr || *name == 0 ? "somebody" : name;
+  const std::string name = environment_variable("USER");
+  return name.empty() ? "somebody" : name;
 }
 
-// Changes who may draw what, whoever else does at the same time.
-template <class Change>
-Result<void> change_power(Reached& reached, const Change& change) {
+// Changes what is wanted or who may draw what, whoever else does at the same time.
+template <class Document, class Change>
+Result<Document> change(Reached& reached, const std::string& key, const char* called,
+                        std::optional<Document> fleet::FleetView::*document, const Change& how) {
   for (int round = 0; round < kTries; ++round) {
-    const auto range = TRY(reached.store->range(reached.keys.power()));
-    const long version = range.all.empty() ? 0 : range.all.front().version;
-    fleet::FleetPower power = reached.view.power.value_or(fleet::FleetPower{});
-    change(power);
-    power.by = user();
-    const auto committed = TRY(
-        reached.store->commit({{{fleet::Condition::What::version, reached.keys.power(), version}},
-                               {{reached.keys.power(), write(power), 0}}}));
-    if (committed.done) return {};
-    if (auto read = reached.read(); !read) return failed(read.error());
+    Document now = (reached.view.*document).value_or(Document{});
+    TRY(how(now));
+    now.by = user();
+    const auto committed = TRY(reached.store->commit(
+        {{{fleet::Condition::What::version, key, reached.versions[key]}}, {{key, write(now), 0}}}));
+    if (committed.done) return now;
+    TRY(reached.read());
   }
-  return environment_error("", "others change who may draw what all the time");
+  return environment_error("", fmt::format("others change {} all the time", called));
+}
+
+using ChangePower = std::function<Result<void>(fleet::FleetPower&)>;
+Result<fleet::FleetPower> change_power(Reached& reached, const ChangePower& how) {
+  return change(reached, reached.keys.power(), "who may draw what", &fleet::FleetView::power, how);
+}
+
+using ChangeWanted = std::function<Result<void>(fleet::Wanted&)>;
+Result<fleet::Wanted> change_wanted(Reached& reached, const ChangeWanted& how) {
+  return change(reached, reached.keys.wanted(), "what is wanted", &fleet::FleetView::wanted, how);
 }
 
 // Of what cannot be read nothing may be kept by mistake: only `apply` writes it anew.
@@ -92,22 +289,6 @@ Result<void> wanted_is_read(const Reached& reached) {
   const auto damaged = reached.view.damaged.find(reached.keys.wanted());
   if (damaged == reached.view.damaged.end()) return {};
   return bad_input("", damaged->second + "; `partita apply FILE --fleet` writes it anew");
-}
-
-// Changes what is wanted, whoever else does at the same time.
-template <class Change>
-Result<fleet::Wanted> change_wanted(Reached& reached, const Change& change) {
-  for (int round = 0; round < kTries; ++round) {
-    fleet::Wanted wanted = reached.view.wanted.value_or(fleet::Wanted{});
-    TRY(change(wanted));
-    wanted.by = user();
-    const auto committed = TRY(reached.store->commit(
-        {{{fleet::Condition::What::version, reached.keys.wanted(), reached.wanted_version}},
-         {{reached.keys.wanted(), write(wanted), 0}}}));
-    if (committed.done) return wanted;
-    if (auto read = reached.read(); !read) return failed(read.error());
-  }
-  return environment_error("", "others change what is wanted all the time");
 }
 
 Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
@@ -163,28 +344,27 @@ Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
   const auto wishes = TRY(wishes_of(context, flags.file));
   auto reached = TRY(reach(context, flags));
   if (wishes.power) {
-    const auto done = change_power(reached, [&](fleet::FleetPower& now) {
+    TRY(change_power(reached, [&](fleet::FleetPower& now) -> Result<void> {
       std::vector<std::string> dead = std::move(now.failed);
       now = *wishes.power;
       std::erase_if(dead, [&](const std::string& name) {
         return std::ranges::find(now.tree, name, &fleet::FleetPoint::name) == now.tree.end();
       });
       if (now.failed.empty()) now.failed = std::move(dead);
-    });
-    if (!done) return failed(done.error());
+      return {};
+    }));
     say(context,
         fmt::format("fleet {}: its leader divides the power now\n", reached.file.fleet.name));
     if (!wishes.services) return Exit::done;
   }
-  const auto wanted = change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
+  const auto wanted = TRY(change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
     now.services = *wishes.services;
     now.priorities = wishes.priorities;
     take_flags(now, flags);
     return {};
-  });
-  if (!wanted) return failed(wanted.error());
+  }));
   say(context, fmt::format("fleet {}: {}\n", reached.file.fleet.name,
-                           wanted->approval == fleet::Approval::approve
+                           wanted.approval == fleet::Approval::approve
                                ? "wanted; what it changes waits for `partita approve --fleet`"
                            : reached.view.leader
                                ? "wanted; its leader plans it now"
@@ -237,22 +417,21 @@ Result<Exit> run_approve(Context& context, const FleetCommandFlags& flags) {
                    fmt::format("{} waits for a person, not {}", proposal->digest, flags.word), ""});
   const std::string digest = proposal->digest;
   TRY(wanted_is_read(reached));
-  const auto done = change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
+  TRY(change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
     now.approved = digest;
     return {};
-  });
-  if (!done) return failed(done.error());
+  }));
   say(context, fmt::format("{} may be written\n", digest));
   return Exit::done;
 }
 
 // A feed (PDU, rack) is dead, or shall be; or it is back.
 Result<Exit> run_feed(Context& context, const FleetCommandFlags& flags, Reached& reached) {
-  const auto done = change_power(reached, [&](fleet::FleetPower& now) {
+  TRY(change_power(reached, [&](fleet::FleetPower& now) -> Result<void> {
     std::erase(now.failed, flags.word);
     if (!flags.back) now.failed.push_back(flags.word);
-  });
-  if (!done) return failed(done.error());
+    return {};
+  }));
   say(context, flags.back ? fmt::format("{} is live again\n", flags.word)
                           : fmt::format("nothing is to be drawn from {} any more\n", flags.word));
   return Exit::done;
@@ -267,12 +446,11 @@ Result<Exit> run_drain(Context& context, const FleetCommandFlags& flags) {
   if (!reached.view.nodes.contains(flags.word) && !reached.view.parts.contains(flags.word))
     return bad_input("NODE", fmt::format("the fleet has no node '{}'", flags.word));
   TRY(wanted_is_read(reached));
-  const auto done = change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
+  TRY(change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
     std::erase(now.drained, flags.word);
     if (!flags.back) now.drained.push_back(flags.word);
     return {};
-  });
-  if (!done) return failed(done.error());
+  }));
   say(context,
       flags.back
           ? fmt::format("{} may carry services again\n", flags.word)
@@ -331,8 +509,7 @@ Command below(CLI::App& group, const char* name, const char* about, Run run) {
   add_fleet_flags(*command, flags->place);
   if (word == "plan") {
     command->add_option("FILE", flags->file, "A services file; without it what is wanted now");
-    flag(*command, "--profiles", flags->profiles);
-    add_catalogue(*command, flags->catalogue);
+    takes(*command, "--profiles", flags->profiles, "--catalogue", flags->catalogue);
   }
   if (word == "apply") command->add_option("FILE", flags->file, "A services file")->required();
   if (word == "plan" || word == "apply") add_wishes(*command, *flags);
@@ -357,6 +534,47 @@ Command below(CLI::App& group, const char* name, const char* about, Run run) {
 }
 
 }  // namespace
+
+void add_fleet_flags(CLI::App& command, FleetFlags& flags) {
+  takes(command, "--fleet", flags.endpoints, "--fleet-name", flags.name);
+}
+
+Result<control::AgentFleet> settled_fleet(control::AgentFleet fleet, const FleetFlags& flags) {
+  if (!flags.endpoints.empty()) {
+    fleet.endpoints.clear();
+    for (const auto& one : split(flags.endpoints, ',')) fleet.endpoints.emplace_back(one);
+  }
+  if (!flags.name.empty()) fleet.name = flags.name;
+  TRY(fleet::parse_fleet_word("--fleet-name", fleet.name));
+  return fleet;
+}
+
+Result<std::unique_ptr<fleet::EtcdStore>> open_fleet(Context& context,
+                                                     const control::AgentFleet& fleet) {
+  return fleet::EtcdStore::to(
+      {.endpoints = fleet.endpoints,
+       .tls = {.ca_file = fleet.ca, .certificate = fleet.certificate, .key = fleet.key},
+       .user = fleet.user,
+       .password_file = fleet.password_file},
+      context.files, context.clock);
+}
+
+bool is_balancer(const std::string& form) {
+  return form == "haproxy" || form == "nginx" || form == "envoy";
+}
+
+Result<Exit> run_balance(Context& context, const BalanceFlags& flags) {
+  if (!flags.file.empty()) return from_document(context, flags);
+  const auto interval = TRY(parse_duration("--interval", flags.interval));
+  if (flags.watch && flags.output.file.empty()) return bad_input("--watch", "needs -o FILE");
+  const auto file = TRY(load_agent_file(context, flags.settings));
+  const auto place = TRY(settled_fleet(file.fleet, flags.place));
+  if (place.endpoints.empty())
+    return bad_input("PLAN", "is required: a document FleetStatus, or --fleet with URLs of etcd");
+  const auto store = TRY(open_fleet(context, place));
+  Follower follower(*store, place.name, context.clock);
+  return follow(context, flags, follower, place.name, interval);
+}
 
 Command add_fleet(CLI::App& app) {
   CLI::App* group = app.add_subcommand("fleet", "Many nodes: what they carry, and what is wanted");

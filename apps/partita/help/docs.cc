@@ -1,14 +1,10 @@
 #include "help/docs.h"
 
-#include <fmt/format.h>
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <set>
 
-#include "base/append.h"
-#include "base/form.h"
+#include "base/nearest.h"
+#include "command.h"
 #include "elsewhere.h"
-#include "flags.h"
 #include "settings.h"
 #include "verbs.h"
 
@@ -37,9 +33,8 @@ CommandDoc describe_one(const CLI::App& app, std::vector<std::string> path) {
     if (option->get_group().empty()) continue;
     (option->get_positional() ? command.positionals : command.flags).push_back(flag_doc(*option));
   }
-  for (const std::string& line : split(app.get_footer(), '\n')) {
+  for (const std::string& line : split(app.get_footer(), '\n'))
     if (!line.empty()) command.examples.push_back(line);
-  }
   return command;
 }
 
@@ -72,9 +67,8 @@ CommandDoc describe_below(const CLI::App& app, std::vector<std::string> path) {
   path.push_back(app.get_name());
   CommandDoc command = describe_one(app, path);
   for (const FormOf& one : forms_of(app)) command.forms.push_back(describe_form(one, path));
-  for (const CLI::App* child : app.get_subcommands({})) {
+  for (const CLI::App* child : app.get_subcommands({}))
     if (!child->get_group().empty()) command.children.push_back(describe_below(*child, path));
-  }
   return command;
 }
 
@@ -177,6 +171,158 @@ class HelpFormatter final : public CLI::FormatterBase {
     return help_of(*app);
   }
 };
+const FlagDoc* flag_called(const CommandDoc& command, const std::string& name) {
+  const auto found = std::ranges::find_if(
+      command.flags, [&](const FlagDoc& flag) { return flag.names.back() == name; });
+  return found == command.flags.end() ? nullptr : &*found;
+}
+
+// What a form has besides what the verb and the forms before it told; the rest by name.
+std::string form_help(const CommandDoc& form, const CommandDoc& told) {
+  std::string text = "\n" + wrapped(fmt::format("{}: {}", form.when, form.summary), 0);
+  std::vector<std::string> known;
+  for (const FlagDoc& flag : form.positionals) text += flag_help(flag);
+  for (const FlagDoc& flag : form.flags) {
+    if (flag_called(told, flag.names.back()) == nullptr)
+      text += flag_help(flag);
+    else if (!flag.everywhere && flag.names.back() != "--help")
+      known.push_back(flag.names.back());
+  }
+  if (!known.empty()) text += wrapped("As above: " + joined(known, ", "), 2);
+  return text;
+}
+
+std::string help_text(const CommandDoc& command) {
+  std::string text = wrapped(command.summary, 0);
+  text += "\n" + wrapped("Usage: " + usage(command), {0, 10});
+  std::set<std::string> said = {usage(command)};
+  for (const CommandDoc& form : command.forms)
+    if (said.insert(usage(form)).second) text += wrapped(usage(form), {7, 10});
+  if (!command.children.empty()) {
+    text += "\nCommands:\n";
+    std::size_t widest = 0;
+    for (const CommandDoc& child : command.children)
+      widest = std::max(widest, child.path.back().size());
+    for (const CommandDoc& child : command.children)
+      text += wrapped(fmt::format("{:<{}}  {}", child.path.back(), widest, child.summary),
+                      {2, widest + 4});
+  }
+  if (!command.positionals.empty()) text += "\nArguments:\n";
+  for (const FlagDoc& flag : command.positionals) text += flag_help(flag);
+  if (!command.flags.empty()) text += "\nOptions:\n";
+  for (const FlagDoc& flag : command.flags)
+    if (!flag.everywhere) text += flag_help(flag);
+  CommandDoc told = command;
+  told.forms.clear();
+  for (const CommandDoc& form : command.forms) {
+    text += form_help(form, told);
+    told.forms = {form};
+    take_in_forms(told);
+  }
+  text += everywhere_help(command);
+  if (!command.examples.empty()) text += "\nExamples:\n";
+  for (const std::string& example : command.examples) text += wrapped(example, {2, 6, " \\"});
+  for (const CommandDoc& form : command.forms)
+    for (const std::string& example : form.examples) text += wrapped(example, {2, 6, " \\"});
+  text += "\nExit status:\n";
+  for (const std::string& status : kExitStatuses) text += wrapped(status, {2, 5});
+  return text;
+}
+// Of a group that is not listed any more.
+std::string older_names_below(const CLI::App& group, const std::string& path) {
+  std::string text;
+  if (!group.get_group().empty()) return text;
+  for (const CLI::App* child : group.get_subcommands({}))
+    if (const VerbForm* form = form_called(path + " " + child->get_name()))
+      text += (text.empty() ? "\nOlder names:\n" : "") + older_name(*form);
+  return text;
+}
+
+Result<Exit> run_help(Context& context, const CLI::App& root, bool whole,
+                      std::vector<std::string> path) {
+  const Elsewhere* other = whole ? elsewhere_of(joined(path, " ")) : nullptr;
+  if (other != nullptr) return become(context, *other);
+  const VerbForm* older = form_called(joined(path, " "));
+  std::string before;
+  if (older != nullptr && is_only_words(*older)) {
+    before = older_name(*older) + "\n";
+    path = split(older->verb, ' ');
+  }
+  const CLI::App* command = &root;
+  for (const std::string& name : path) {
+    const std::vector<std::string> names = names_below(*command);
+    const CLI::App* found = nullptr;
+    for (const CLI::App* child : command->get_subcommands({}))
+      if (child->get_name() == name) found = child;
+    if (found == nullptr)
+      return bad_input("", names.empty() ? fmt::format("'{}': unexpected argument", name)
+                                         : fmt::format("unknown command '{}'{}", name,
+                                                       did_you_mean(name, names)));
+    command = found;
+  }
+  return finish(context, {}, before + help_of(*command));
+}
+
+Command add_help(CLI::App& app, const Program& program) {
+  CLI::App* command = app.add_subcommand("help", "Explain a command");
+  auto path = std::make_shared<std::vector<std::string>>();
+  command->add_option("COMMAND", *path, "The command, with its subcommand where there is one")
+      ->type_name("COMMAND");
+  command->footer("partita help plan");
+  return {command, [&app, whole = program.whole, path](Context& context) {
+            return run_help(context, app, whole, *path);
+          }};
+}
+
+Result<Exit> run_schema(Context& context, const Program& program, const std::string& name,
+                        const Output& output) {
+  Table table = headed("KIND|WHAT IT SAYS");
+  std::vector<std::string> names;
+  std::vector<KindDoc> known;
+  for (const DocumentKind& kind : program.kinds()) {
+    if (kind.name == name) return finish(context, output, kind.schema());
+    known.push_back({std::string(kind.name), std::string(kind.about)});
+  }
+  if (program.whole) {
+    for (const std::string_view other : kOtherPrograms)
+      if (const std::string said = name.empty() ? "" : said_by(other, "schema " + name);
+          !said.empty())
+        return finish(context, output, said);
+    known = with_others({{}, std::move(known)}).kinds;
+    std::ranges::sort(known, {}, &KindDoc::name);
+  }
+  for (const KindDoc& kind : known) {
+    names.push_back(kind.name);
+    table.add("{}|{}", kind.name, kind.about);
+  }
+  if (!name.empty())
+    return bad_input("KIND", fmt::format("unknown kind '{}'{} (there are {})", name,
+                                         did_you_mean(name, names), joined(names, ", ")));
+  return finish(context, output, to_string(table));
+}
+
+Command add_schema(CLI::App& app, const Program& program) {
+  CLI::App* command = app.add_subcommand(
+      "schema", "Print the JSON Schema of a kind of document; without a kind list them");
+  auto kind = std::make_shared<std::string>();
+  auto output = std::make_shared<Output>();
+  command->add_option("KIND", *kind, "The kind, as in the document's `kind`")->type_name("KIND");
+  add_output_file(*command, output->file);
+  command->footer("partita schema ServingPlan");
+  return {command, [&program, kind, output](Context& context) {
+            return run_schema(context, program, *kind, *output);
+          }};
+}
+
+Command add_docs(CLI::App& app, const Program& program) {
+  CLI::App* command =
+      app.add_subcommand("docs", "Print the commands, their flags and documents as JSON")
+          ->group("");
+  return {command, [&app, &program](Context& context) -> Result<Exit> {
+            return finish(context, {.file = {}, .format = "json"},
+                          docs_json(docs_of(app, program)));
+          }};
+}
 
 }  // namespace
 
@@ -223,93 +369,14 @@ std::vector<const CommandDoc*> flatten(const CommandDoc& root) {
 std::string usage(const CommandDoc& command) {
   std::string line = joined(command.path, " ");
   if (!command.children.empty()) line += " COMMAND";
-  for (const FlagDoc& flag : command.positionals) {
+  for (const FlagDoc& flag : command.positionals)
     line += flag.required ? " " + flag.names[0] : " [" + flag.names[0] + "]";
-  }
   for (const FlagDoc& flag : command.flags) {
     if (!flag.required) continue;
     line += " " + flag.names.back() + (flag.value.empty() ? "" : " " + flag.value);
   }
   return line + " [options]";
 }
-
-namespace {
-
-const FlagDoc* flag_called(const CommandDoc& command, const std::string& name) {
-  const auto found = std::ranges::find_if(
-      command.flags, [&](const FlagDoc& flag) { return flag.names.back() == name; });
-  return found == command.flags.end() ? nullptr : &*found;
-}
-
-// What a form has besides what the verb and the forms before it told; the rest by name.
-std::string form_help(const CommandDoc& form, const CommandDoc& told) {
-  std::string text = "\n" + wrapped(fmt::format("{}: {}", form.when, form.summary), 0);
-  std::vector<std::string> known;
-  for (const FlagDoc& flag : form.positionals) text += flag_help(flag);
-  for (const FlagDoc& flag : form.flags) {
-    if (flag_called(told, flag.names.back()) == nullptr)
-      text += flag_help(flag);
-    else if (!flag.everywhere && flag.names.back() != "--help")
-      known.push_back(flag.names.back());
-  }
-  if (!known.empty()) text += wrapped("As above: " + joined(known, ", "), 2);
-  return text;
-}
-
-std::string help_text(const CommandDoc& command) {
-  std::string text = wrapped(command.summary, 0);
-  text += "\n" + wrapped("Usage: " + usage(command), {0, 10});
-  std::set<std::string> said = {usage(command)};
-  for (const CommandDoc& form : command.forms)
-    if (said.insert(usage(form)).second) text += wrapped(usage(form), {7, 10});
-  if (!command.children.empty()) {
-    text += "\nCommands:\n";
-    std::size_t widest = 0;
-    for (const CommandDoc& child : command.children) {
-      widest = std::max(widest, child.path.back().size());
-    }
-    for (const CommandDoc& child : command.children) {
-      text += wrapped(fmt::format("{:<{}}  {}", child.path.back(), widest, child.summary),
-                      {2, widest + 4});
-    }
-  }
-  if (!command.positionals.empty()) text += "\nArguments:\n";
-  for (const FlagDoc& flag : command.positionals) text += flag_help(flag);
-  if (!command.flags.empty()) text += "\nOptions:\n";
-  for (const FlagDoc& flag : command.flags)
-    if (!flag.everywhere) text += flag_help(flag);
-  CommandDoc told = command;
-  told.forms.clear();
-  for (const CommandDoc& form : command.forms) {
-    text += form_help(form, told);
-    told.forms = {form};
-    take_in_forms(told);
-  }
-  text += everywhere_help(command);
-  if (!command.examples.empty()) text += "\nExamples:\n";
-  for (const std::string& example : command.examples) text += wrapped(example, {2, 6, " \\"});
-  for (const CommandDoc& form : command.forms)
-    for (const std::string& example : form.examples) text += wrapped(example, {2, 6, " \\"});
-  text += "\nExit status:\n";
-  for (const std::string& status : kExitStatuses) text += wrapped(status, {2, 5});
-  return text;
-}
-
-}  // namespace
-
-namespace {
-
-// Of a group that is not listed any more.
-std::string older_names_below(const CLI::App& group, const std::string& path) {
-  std::string text;
-  if (!group.get_group().empty()) return text;
-  for (const CLI::App* child : group.get_subcommands({}))
-    if (const VerbForm* form = form_called(path + " " + child->get_name()))
-      text += (text.empty() ? "\nOlder names:\n" : "") + older_name(*form);
-  return text;
-}
-
-}  // namespace
 
 std::string older_name(const VerbForm& form) {
   return wrapped(
@@ -327,5 +394,22 @@ std::string help_of(const CLI::App& command) {
 }
 
 std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<HelpFormatter>(); }
+
+CommandDocs docs_of(const CLI::App& app, const Program& program) {
+  CommandDocs docs{describe(app), {}};
+  for (const DocumentKind& kind : program.kinds())
+    docs.kinds.push_back({std::string(kind.name), std::string(kind.about)});
+  return program.whole ? with_others(std::move(docs)) : docs;
+}
+
+std::vector<Command> add_help_commands(CLI::App& app, const Program& program) {
+  std::vector<Command> all = {add_schema(app, program), add_help(app, program)};
+  if (program.whole) {
+    all.push_back(add_completion(app, program));
+    all.push_back(add_man(app, program));
+  }
+  all.push_back(add_docs(app, program));
+  return all;
+}
 
 }  // namespace partita::cli

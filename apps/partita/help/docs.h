@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "program.h"
 
 namespace CLI {
 class App;
@@ -74,5 +75,12 @@ std::shared_ptr<CLI::FormatterBase> help_formatter();
 
 // What an exit status means, one line each.
 extern const std::vector<std::string> kExitStatuses;
+Command add_completion(CLI::App& app, const Program& program);
+Command add_man(CLI::App& app, const Program& program);
+
+// All of them.
+std::vector<Command> add_help_commands(CLI::App& app, const Program& program);
+// What the installed programs say of themselves.
+CommandDocs docs_of(const CLI::App& app, const Program& program);
 
 }  // namespace partita::cli

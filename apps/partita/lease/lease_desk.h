@@ -9,7 +9,7 @@
 #include "act/lease/lease_forms.h"
 #include "api/client.h"
 #include "context.h"
-#include "node/lease_doors.h"
+#include "node/devices.h"
 
 namespace partita::cli {
 
@@ -20,17 +20,6 @@ struct LeaseAnswer {
   lease::LeasesDocument leases;
   std::optional<lease::Refused> refused = {};
 };
-// The same of an agent: a lease of what is wanted; what `owner` has, back.
-Result<LeaseAnswer> take_of_agent(const api::Client& agent, const lease::Wanted& wanted);
-Result<LeaseAnswer> give_back_to_agent(const api::Client& agent, const std::string& owner);
-
-// How commands say it. A refusal ends with 1.
-Result<Exit> show_lease(Context& context, const Output& output, const LeaseAnswer& answer);
-Result<Exit> show_returned(Context& context, const Output& output, const std::string& owner,
-                           const LeaseAnswer& answer);
-Result<Exit> show_leases(Context& context, const Output& output, const LeaseAnswer& answer);
-// An error about a key of what is wanted, by the flag that says it.
-Error by_flag(Error error);
 
 class LeaseDesk {
  public:

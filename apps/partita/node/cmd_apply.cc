@@ -1,24 +1,34 @@
-#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <chrono>
 
 #include "act/apply.h"
 #include "act/change_forms.h"
 #include "act/node_picture.h"
 #include "commands.h"
+#include "control/host/agent_file.h"
+#include "control/host/change_numbers.h"
+#include "control/host/memory_file.h"
 #include "decide/layout_file.h"
 #include "decide/reasons.h"
 #include "decide/serving_inputs.h"
-#include "flags.h"
 #include "forms/serving_forms.h"
 #include "node/chronicle.h"
 #include "node/devices.h"
-#include "node/node_hooks.h"
-#include "node/state_dir.h"
-#include "stop_request.h"
 
 namespace partita::cli {
 namespace {
+
+using history::EventKind;
+using history::Outcome;
+
+constexpr int kTidyTimes = 3;  // pieces, for a history that no agent tidies
+
+Outcome outcome_of(const Result<void>& result) {
+  if (result) return Outcome::succeeded;
+  return result.error().message.starts_with("interrupted") ? Outcome::interrupted : Outcome::failed;
+}
 
 constexpr double kMaxWait = 86'400;  // seconds
 
@@ -83,9 +93,8 @@ Result<actuate::Wanted> load_wanted(Context& context, const ApplyFlags& flags,
   if (auto* plan = std::get_if<plan::ServingPlan>(&layout))
     return judged(context, flags, std::move(*plan), catalogue);
   actuate::Wanted wanted = actuate::wanted_of(std::get<device::StateDocument>(layout));
-  if (const auto legal = actuate::check_wanted(wanted, catalogue); !legal) {
+  if (const auto legal = actuate::check_wanted(wanted, catalogue); !legal)
     return bad_input(flags.plan, to_string(legal.error()));
-  }
   return wanted;
 }
 
@@ -125,12 +134,11 @@ void tell(Context& context, const actuate::ApplyEvent& event) {
 
 Result<Exit> show(Context& context, const ApplyFlags& flags, const OpenNode& node,
                   const actuate::Change& change) {
-  const std::string content = flags.output.json() ? actuate::change_json(change)
-                              : flags.output.svg()
-                                  ? actuate::change_svg(change, node.state, *node.open.catalogue)
-                              : flags.dry_run ? actuate::change_text(change, flags.explain)
-                                              : actuate::change_summary(change);
-  return finish(context, flags.output, content);
+  return finish(context, flags.output,
+                flags.output.json()  ? actuate::change_json(change)
+                : flags.output.svg() ? actuate::change_svg(change, node.state, *node.open.catalogue)
+                : flags.dry_run      ? actuate::change_text(change, flags.explain)
+                                     : actuate::change_summary(change));
 }
 
 // The plan that is applied, as a history keeps it; nothing where it is none.
@@ -215,16 +223,13 @@ Result<actuate::Wanted> named_target(Context& context, const ApplyFlags& flags,
 }
 
 Result<Exit> run_apply(Context& context, ApplyFlags flags) {
-  if (flags.plan.empty() && !flags.rollback && !flags.again) {
+  if (flags.plan.empty() && !flags.rollback && !flags.again)
     return bad_input("", "PLAN is required: a plan as `partita plan --format json` writes it");
-  }
   if (flags.again && (flags.rollback || !flags.plan.empty()))
     return bad_input("--again", "is what was applied last: no PLAN, no --rollback");
   OpenNode node = TRY(open_node(context, flags.device, flags.state_dir));
   FileLock lock;
-  if (!flags.dry_run) {
-    lock = TRY(lock_node(context, node.open, node.state));
-  }
+  if (!flags.dry_run) lock = TRY(lock_node(context, node.open, node.state));
   const actuate::Doors doors = node.doors(context);
   if (flags.again) flags.rollback = load_unfinished(context, node.state_dir).has_value();
   const actuate::Wanted wanted = TRY(named_target(context, flags, doors));
@@ -241,10 +246,9 @@ Result<Exit> run_apply(Context& context, ApplyFlags flags) {
   Result<Exit> exit = carry_out(context, flags, node, wanted);
   const auto unfinished = load_unfinished(context, node.state_dir);
   const bool said = !exit && exit.error().message.starts_with("interrupted");
-  if (!exit && unfinished && !said) {
+  if (!exit && unfinished && !said)
     complain(context,
              "run the same command again to go on, or `partita apply --rollback` to go back");
-  }
   return exit;
 }
 
@@ -271,9 +275,8 @@ Result<std::vector<std::string>> devices_of(const std::vector<std::string>& word
         known = true;
       }
     }
-    if (!known) {
+    if (!known)
       return bad_input("DEVICE", fmt::format("no GPU and no MIG device is called '{}'", word));
-    }
   }
   return devices;
 }
@@ -299,36 +302,180 @@ Result<Exit> run_drain(Context& context, const DrainFlags& flags) {
 
 }  // namespace
 
+std::string calling_user() {
+  passwd entry{};
+  passwd* found = nullptr;
+  char room[4096];
+  const uid_t id = ::geteuid();
+  std::string name = fmt::format("uid {}", id);
+  if (::getpwuid_r(id, &entry, room, sizeof room, &found) == 0 && found != nullptr)
+    name = found->pw_name;
+  const std::string before = environment_variable("SUDO_USER");
+  return before.empty() ? name : fmt::format("{} (sudo {})", name, before);
+}
+
+Chronicle::Chronicle(Context& context, std::string state_dir, const std::string& command,
+                     const std::string& why)
+    : context_(context),
+      state_dir_(std::move(state_dir)),
+      cause_(why.empty() ? "by hand: " + command : why + " (" + command + ")"),
+      user_(calling_user()) {}
+
+void Chronicle::attach(const std::string& name, const std::string& text) {
+  attached_.push_back({name, text});
+}
+
+history::Event Chronicle::event(EventKind kind) const {
+  return {
+      .time_ms = wall_clock_ms(), .kind = kind, .change = change_, .user = user_, .cause = cause_};
+}
+
+long Chronicle::number() {
+  if (change_ > 0 || store() == nullptr) return change_;
+  if (const auto mended = control::mend_last_change(context_.files, state_dir_); mended && *mended)
+    complain(context_, (*mended)->sentence);
+  const auto known = store_->last_change();
+  const auto last = known ? control::last_change(context_.files, state_dir_, *known) : known;
+  const Result<void> kept = last ? control::keep_last_change(context_.files, state_dir_, *last + 1)
+                                 : Result<void>(failed(last.error()));
+  if (!kept) complain_once(kept.error());
+  if (kept) change_ = *last + 1;
+  return change_;
+}
+
+void Chronicle::begin(const std::string& detail) {
+  if (begun_ || number() == 0) return;
+  begun_ = true;
+  history::Event begin = event(EventKind::applying);
+  begin.detail = detail;
+  begin.documents = attached_;
+  append({begin});
+}
+
+void Chronicle::hear(const actuate::ApplyEvent& heard) {
+  using Kind = actuate::ApplyEvent::Kind;
+  if (heard.kind == Kind::step && !begun_) {
+    attach("change", actuate::change_json(*heard.change));
+    begin(fmt::format("{} steps, {:.1f} s predicted", heard.change->steps.size(),
+                      heard.change->predicted.value));
+  }
+  if (!begun_) return;
+  if (heard.kind == Kind::done_step || heard.kind == Kind::retry) {
+    history::Event step = event(EventKind::step);
+    step.cause.clear();
+    const bool done = heard.kind == Kind::done_step;
+    step.outcome = done ? Outcome::succeeded : Outcome::failed;
+    step.detail = done ? actuate::step_text(heard.change->steps[heard.step]) : heard.detail;
+    steps_.push_back(step);
+  }
+}
+
+void Chronicle::end(const Result<void>& outcome, const std::string& detail,
+                    std::vector<history::Event::Attachment> documents) {
+  if (!begun_ && outcome) return;  // nothing was to be done
+  history::Event end = event(EventKind::applied);
+  end.outcome = begun_ ? outcome_of(outcome) : Outcome::refused;
+  end.detail = outcome ? detail : to_string(outcome.error());
+  end.documents = std::move(documents);
+  steps_.push_back(std::move(end));
+  append(std::exchange(steps_, {}));
+  for (int n = 0; n < kTidyTimes && store_; ++n)
+    if (auto tidied = store_->tidy(wall_clock_ms()); !tidied) return complain_once(tidied.error());
+}
+
+void Chronicle::keep_drain(const std::vector<std::string>& devices, const Result<void>& drained) {
+  keep({.kind = EventKind::applied,
+        .subject = devices.size() == 1 ? devices.front() : "",
+        .outcome = outcome_of(drained),
+        .detail = drained ? fmt::format("drained {}", joined(devices, ", "))
+                          : to_string(drained.error())});
+}
+
+void Chronicle::keep(history::Event given) {
+  given.time_ms = wall_clock_ms();
+  if (given.user.empty()) given.user = user_;
+  if (given.cause.empty()) given.cause = cause_;
+  append({given});
+}
+
+history::Store* Chronicle::store() {
+  if (store_ || broken_) return store_ ? &*store_ : nullptr;
+  auto made = context_.files.make_directories(state_dir_);
+  auto opened =
+      made ? history::Store::open(history::history_path(state_dir_), history::Access::write)
+           : Result<history::Store>(failed(made.error()));
+  if (opened) {
+    store_ = *std::move(opened);
+    return &*store_;
+  }
+  complain_once(opened.error());
+  return nullptr;
+}
+
+void Chronicle::append(const std::vector<history::Event>& events) {
+  if (store() == nullptr) return;
+  if (auto kept = store_->append_all(events); !kept) complain_once(kept.error());
+}
+
+void Chronicle::complain_once(const Error& error) {
+  if (!broken_) complain(context_, "not kept in the history: " + to_string(error));
+  broken_ = true;
+}
+
+Result<HookSettings> read_hooks(Context& context, const std::string& file) {
+  if (file.empty()) return HookSettings{};
+  const std::string text = TRY(read_input(context.files, "--hooks", file));
+  auto settings = TRY(control::parse_agent_file(file, text));
+  return HookSettings{std::move(settings.hooks), std::move(settings.policy.hooks_before),
+                      std::move(settings.policy.hooks_after)};
+}
+
+Result<void> NodeHooks::run(const std::vector<actuate::Hook>& hooks, const std::string& name,
+                            const std::string& phase, long change) {
+  const auto found = std::ranges::find(hooks, name, &actuate::Hook::name);
+  if (found == hooks.end()) return bad_input("hooks", fmt::format("no hook is called '{}'", name));
+  TRY(context_.files.make_directories(state_dir_));
+  const actuate::HookDoors doors{processes_, context_.clock, state_dir_ + "/hooks.log"};
+  complain(context_, fmt::format("running hook '{}' {} {}", name, phase,
+                                 change > 0 ? fmt::format("change {}", change) : "the change"));
+  const Result<void> ran = actuate::run_hook(
+      doors, *found, {{"PARTITA_CHANGE", std::to_string(change)}, {"PARTITA_PHASE", phase}});
+  history::Event event;
+  event.kind = history::EventKind::hook;
+  event.change = change;
+  event.cause = phase + " the change";
+  event.subject = name;
+  event.outcome = ran ? history::Outcome::succeeded : history::Outcome::failed;
+  event.detail = ran ? fmt::format("hook '{}' ended well", name) : to_string(ran.error());
+  keep_(std::move(event));
+  if (ran || found->on_failure == actuate::HookFailure::stop) return ran;
+  complain(context_, to_string(ran.error()) + "; going on, as its on_failure says");
+  return {};
+}
+
 Command add_apply(CLI::App& app) {
   auto [command, flags] = adding<ApplyFlags>(
       app, "apply",
       "Change this node to match a plan, touching only what differs; safe to kill and restart");
   command->add_option("PLAN", flags->plan, "A plan, or a saved state of this node")
       ->type_name("PLAN");
-  flag(*command, "--rollback", flags->rollback);
-  flag(*command, "--again", flags->again);
-  flag(*command, "--services", flags->services);
-  flag(*command, "--profiles", flags->profiles);
+  takes(*command, "--rollback", flags->rollback, "--again", flags->again, "--services",
+        flags->services, "--profiles", flags->profiles);
   add_device_flags(*command, flags->device);
-  add_state_dir(*command, flags->state_dir);
-  add_why(*command, flags->why);
-  flag(*command, "--dry-run", flags->dry_run);
-  flag(*command, "--explain", flags->explain);
-  add_hooks(*command, flags->hooks);
-  flag(*command, "--no-reset", flags->no_reset);
-  flag(*command, "--keep-foreign", flags->keep_foreign);
+  takes(*command, "--state-dir", flags->state_dir, "--why", flags->why, "--dry-run", flags->dry_run,
+        "--explain", flags->explain, "--hooks", flags->hooks, "--no-reset", flags->no_reset,
+        "--keep-foreign", flags->keep_foreign);
   within(flag(*command, "--min-available", flags->min_available), 0, 1);
   within(flag(*command, "--drain-timeout", flags->drain_timeout), 0, kMaxWait);
   within(flag(*command, "--ready-timeout", flags->ready_timeout), 0, kMaxWait);
   add_output(*command, flags->output, {"text", "json", "svg"});
-  command->footer(
-      "partita apply plan.json --dry-run\n"
-      "partita apply plan.json --dry-run --format svg -o change.svg\n"
-      "partita apply plan.json --min-available 0.8 --format json\n"
-      "partita apply plan.json --driver sim --machine machine.yaml\n"
-      "partita apply plan.json --hooks /etc/partita/agent.yaml\n"
-      "partita apply --again");
-  return {command, [flags](Context& context) { return run_apply(context, *flags); }};
+  return runs(command, flags, run_apply,
+              "partita apply plan.json --dry-run\n"
+              "partita apply plan.json --dry-run --format svg -o change.svg\n"
+              "partita apply plan.json --min-available 0.8 --format json\n"
+              "partita apply plan.json --driver sim --machine machine.yaml\n"
+              "partita apply plan.json --hooks /etc/partita/agent.yaml\n"
+              "partita apply --again");
 }
 
 Command add_drain(CLI::App& app) {
@@ -337,14 +484,11 @@ Command add_drain(CLI::App& app) {
   command->add_option("DEVICE", flags->devices, "UUIDs of MIG devices or GPUs, or indices of GPUs")
       ->required();
   add_device_flags(*command, flags->device);
-  add_state_dir(*command, flags->state_dir);
-  add_why(*command, flags->why);
-  add_hooks(*command, flags->hooks);
+  takes(*command, "--state-dir", flags->state_dir, "--why", flags->why, "--hooks", flags->hooks);
   within(flag(*command, "--wait", flags->timeout), 0, kMaxWait);
-  command->footer(
-      "partita drain 0 --timeout 120\n"
-      "partita drain 0 --hooks /etc/partita/agent.yaml");
-  return {command, [flags](Context& context) { return run_drain(context, *flags); }};
+  return runs(command, flags, run_drain,
+              "partita drain 0 --timeout 120\n"
+              "partita drain 0 --hooks /etc/partita/agent.yaml");
 }
 
 }  // namespace partita::cli

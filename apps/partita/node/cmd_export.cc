@@ -1,26 +1,24 @@
-#include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <functional>
+#include <filesystem>
 #include <map>
-#include <optional>
-#include <utility>
-#include <vector>
+#include <variant>
 
-#include "base/split.h"
 #include "commands.h"
-#include "decide/input.h"
+#include "decide/foreign_file.h"
 #include "decide/layout_file.h"
+#include "device/node_forms.h"
 #include "dra/keep_plan.h"
-#include "flags.h"
-#include "fleet/balance.h"
+#include "fleet/fleet_place.h"
+#include "forms/batch_forms.h"
 #include "interop/checkpoint.h"
 #include "interop/device_plugin.h"
 #include "interop/dra.h"
 #include "interop/kubernetes.h"
 #include "interop/mig_parted.h"
 #include "interop/slurm.h"
+#include "queue/slurm/job_script.h"
+#include "queue/slurm/past_jobs.h"
+#include "queue/task_forms.h"
 
 namespace partita::cli {
 namespace {
@@ -176,9 +174,7 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
   };
   only(flag(command, "--label", flags.label)->default_str(flags.label),
        "mig-parted|kubernetes");
-  only(one_of(flag(command, "--sharing", flags.sharing), {"time-slicing", "mps"})
-           ->default_str(flags.sharing),
-       "device-plugin");
+  only(one_of(command, "--sharing", flags.sharing, {"time-slicing", "mps"}), "device-plugin");
   only(
       flag(command, "--namespace", flags.dra.kube_namespace)->default_str(flags.dra.kube_namespace),
       "dra|kubernetes");
@@ -207,9 +203,74 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
   only(flag(command, "--api-server", flags.keep.api.url), "kubernetes");
   only(flag(command, "--token-file", flags.keep.api.token_file), "kubernetes");
   balancers(flag(command, "--reload", balance.reload));
-  only(one_of(flag(command, "--part", flags.part), {"all", "gres", "node", "dynamic"})
-           ->default_str(flags.part),
-       "slurm");
+  only(one_of(command, "--part", flags.part, {"all", "gres", "node", "dynamic"}), "slurm");
+}
+
+struct ImportFlags {
+  decide::ForeignFile source;
+  double gpu_memory_gib = 0;  // 0: not said
+  std::string catalogue;
+  Output output;
+};
+
+Result<std::string> layout_form(const Context& context, const ImportFlags& flags,
+                                const interop::Geometry& geometry, const hw::Catalogue& catalogue) {
+  const device::StateDocument document = interop::to_state(geometry);
+  if (flags.output.json()) return device::state_json(document.state, document.occupants);
+  const bool colour = context.colour && flags.output.file.empty();
+  return device::state_text(document.state, document.occupants, catalogue,
+                            {.colour = colour, .width = context.width});
+}
+
+void say_all(Context& context, const ImportFlags& flags, const std::vector<std::string>& said) {
+  for (const std::string& sentence : said)
+    complain(context, fmt::format("{}: {}", flags.source.file, sentence));
+}
+
+Result<std::string> past_tasks(Context& context, const ImportFlags& flags,
+                               const hw::Catalogue& catalogue, const std::string& text) {
+  if (flags.output.json()) return bad_input("--format", "tasks of sacct are written as CSV");
+  if (flags.source.gpu.empty())
+    return bad_input("--gpu", "which GPUs did the jobs run on? Their sizes are the CSV's columns");
+  const auto model = catalogue.get(flags.source.gpu);
+  if (!model) return bad_input("--gpu", model.error().message);
+  const auto past = TRY(slurm::parse_sacct(flags.source.file, text));
+  std::optional<double> memory;
+  if (flags.gpu_memory_gib > 0) memory = flags.gpu_memory_gib;
+  const auto tasks = TRY(slurm::tasks_of(past, **model, memory));
+  say_all(context, flags, tasks.said);
+  if (tasks.problem.tasks.empty())
+    return bad_input(flags.source.file, "none of its jobs makes a task");
+  return forms::tasks_csv(tasks.problem);
+}
+
+Result<std::string> submission(Context& context, const ImportFlags& flags,
+                               const std::string& text) {
+  const std::string path = std::filesystem::absolute(flags.source.file).lexically_normal().string();
+  auto script = TRY(slurm::parse_job_script(flags.source.file, text, path));
+  if (flags.gpu_memory_gib > 0) script.spec.memory_gib = flags.gpu_memory_gib;
+  say_all(context, flags, script.said);
+  return queue::submission_json(script.spec);
+}
+
+Result<Exit> run_import(Context& context, const ImportFlags& flags) {
+  const auto catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
+  if (flags.source.from == "sacct" || flags.source.from == "sbatch") {
+    const auto text = TRY(read_input(context.files, "FILE", flags.source.file));
+    const auto made = TRY(flags.source.from == "sacct" ? past_tasks(context, flags, catalogue, text)
+                                                       : submission(context, flags, text));
+    Output output = flags.output;
+    if (flags.source.from == "sbatch") output.format = "json";  // there is no other form of it
+    return finish(context, output, made);
+  }
+  const auto read = TRY(decide::read_foreign(context.files, flags.source, catalogue));
+  Result<std::string> content;
+  if (const auto* config = std::get_if<interop::PluginConfig>(&read))
+    content = flags.output.json() ? interop::plugin_json(*config) : interop::plugin_text(*config);
+  else
+    content = layout_form(context, flags, std::get<interop::Geometry>(read), catalogue);
+  if (!content) return failed(content.error());
+  return finish(context, flags.output, *content);
 }
 
 }  // namespace
@@ -217,19 +278,18 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
 Command add_export(CLI::App& app) {
   auto [command, flags] = adding<ExportFlags>(
       app, "export", "Write a plan or the state of a node in the form of another tool");
-  command
-      ->add_option("PLAN", flags->file,
-                   "A plan, or the state of a node (partita status) or a fleet (fleet status)")
-      ->type_name("FILE");
+  file_argument(*command, "PLAN", flags->file,
+                "A plan, or the state of a node (partita status) or a fleet (fleet status)");
   one_of(flag(*command, "--to", flags->to),
          {"mig-parted", "checkpoint", "device-plugin", "dra", "kubernetes", "slurm", "haproxy",
           "nginx", "envoy"})
       ->required();
   flag(*command, "--node", flags->node);
   add_particular(*command, *flags);
-  add_catalogue(*command, flags->catalogue);
+  flag(*command, "--catalogue", flags->catalogue);
   add_output_file(*command, flags->output.file);
-  command->footer(
+  return runs(
+      command, flags, run_export,
       "partita export plan.json --to mig-parted -o config.yaml\n"
       "partita export plan.json --node state.json --to checkpoint -o checkpoint.json\n"
       "partita export plan.json --to dra --namespace inference\n"
@@ -237,7 +297,33 @@ Command add_export(CLI::App& app) {
       "partita export plan.json --to kubernetes --watch --api-server http://127.0.0.1:8001\n"
       "partita export --fleet http://10.0.0.1:2379 --to haproxy --watch -o haproxy.cfg \\\n"
       "  --runtime /run/haproxy.sock --reload 'systemctl reload haproxy'");
-  return {command, [flags](Context& context) { return run_export(context, *flags); }};
+}
+
+Command add_import(CLI::App& app) {
+  auto [command, flags] =
+      adding<ImportFlags>(app, "import",
+                          "Read a configuration of another tool and print it, or "
+                          "write a layout for apply; Slurm's jobs "
+                          "as tasks, a job script as a submission to the queue");
+  file_argument(
+      *command, "FILE", flags->source.file,
+      "mig-parted's YAML or checkpoint, a device plugin's configuration, what sacct -P or "
+      "sacct --json printed, or a job script")
+      ->required();
+  one_of(flag(*command, "--from", flags->source.from),
+         {"mig-parted", "checkpoint", "device-plugin", "sacct", "sbatch"});
+  takes(*command, "--label", flags->source.label, "--gpu", flags->source.gpu);
+  within(flag(*command, "--gpus", flags->source.gpus), 1, decide::kMaxForeignGpus);
+  flag(*command, "--node", flags->source.node);
+  within(flag(*command, "--gpu-memory", flags->gpu_memory_gib, "Of each task of sacct and sbatch"),
+         0, 1e6);
+  flag(*command, "--catalogue", flags->catalogue);
+  add_output(*command, flags->output, {"text", "json"});
+  return runs(command, flags, run_import,
+              "partita import config.yaml --label all-balanced --gpu A100-80GB --gpus 8\n"
+              "partita import checkpoint.json --node state.json --format json -o wanted.json\n"
+              "partita import week.txt --from sacct --gpu A100-80GB -o tasks.csv\n"
+              "partita import job.sh --from sbatch -o submission.json");
 }
 
 }  // namespace partita::cli

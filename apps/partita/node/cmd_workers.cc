@@ -1,8 +1,5 @@
-// partita workers: the supervisor in the foreground, or a look at what it wrote down.
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <tuple>
@@ -10,19 +7,116 @@
 #include "act/apply.h"
 #include "act/gateway_state.h"
 #include "act/workers.h"
-#include "base/table.h"
+#include "base/unicode.h"
 #include "commands.h"
-#include "decide/input.h"
-#include "flags.h"
 #include "node/chronicle.h"
 #include "node/devices.h"
 #include "node/mps_workers.h"
-#include "node/state_dir.h"
-#include "places.h"
-#include "stop_request.h"
 
 namespace partita::cli {
 namespace {
+
+namespace mps = drivers::mps;
+using actuate::AssignedSegment;
+using actuate::Environment;
+
+// "PERCENT" or "PERCENT:MIB"
+Result<mps::Share> parse_share(const std::string& word) {
+  const std::size_t colon = word.find(':');
+  const auto percentage = parse_number<double>(word.substr(0, colon));
+  if (!percentage)
+    return bad_input("--mps-shares",
+                     fmt::format("'{}' is no percentage", utf8(printable(word.substr(0, colon)))));
+  mps::Share share{.percentage = *percentage, .pinned_memory = {}};
+  if (colon == std::string::npos) return share;
+  const auto memory = parse_number<double>(word.substr(colon + 1));
+  if (!memory || *memory < 1)
+    return bad_input("--mps-shares", fmt::format("'{}' is not a number of MiB",
+                                                 utf8(printable(word.substr(colon + 1)))));
+  share.pinned_memory = {*memory};
+  return share;
+}
+
+Result<ShareRule> parse_rule(const std::string& text, bool oversubscribe) {
+  ShareRule rule;
+  const std::size_t equals = text.rfind('=');  // services may have one in their names
+  const std::string what = equals == std::string::npos ? text : text.substr(equals + 1);
+  if (equals != std::string::npos) rule.service = text.substr(0, equals);
+  if (what == "equal") return rule;
+  rule.kind = what == "none" ? ShareRule::Kind::none : ShareRule::Kind::listed;
+  if (what == "none") return rule;
+  for (const std::string& word : split(what, ',')) rule.shares.push_back(TRY(parse_share(word)));
+  const auto faults = mps::check_shares(rule.shares, {.oversubscribed = oversubscribe});
+  if (!faults.empty()) return bad_input("--mps-shares", mps::to_string(faults.front()));
+  return rule;
+}
+
+bool applies(const ShareRule& rule, const AssignedSegment& segment) {
+  const auto processes = static_cast<std::size_t>(segment.processes);
+  return (rule.service.empty() || rule.service == segment.service) &&
+         (rule.kind != ShareRule::Kind::listed || rule.shares.size() == processes);
+}
+
+// The most memory that an instance of this profile has on any GPU model; 0: unknown.
+Mib memory_of(const hw::Catalogue& catalogue, const std::string& profile) {
+  Mib most;
+  for (const hw::GpuModel& model : catalogue.gpus) {
+    const int index = model.profile_index(profile);
+    if (index < 0) continue;
+    most = std::max(most, model.profiles[static_cast<std::size_t>(index)].memory.value_or(Mib{}));
+  }
+  return most;
+}
+
+struct Rules {
+  MpsFlags flags;
+  std::vector<ShareRule> shares;
+};
+
+Result<std::vector<mps::Share>> shares_of(const Rules& rules, const hw::Catalogue& catalogue,
+                                          const AssignedSegment& segment) {
+  const auto found = std::ranges::find_if(
+      rules.shares, [&](const ShareRule& rule) { return applies(rule, segment); });
+  const ShareRule rule = found == rules.shares.end() ? ShareRule{} : *found;
+  const auto count = static_cast<std::size_t>(segment.processes);
+  std::vector<mps::Share> shares(count);
+  if (rule.kind == ShareRule::Kind::listed) shares = rule.shares;
+  if (rule.kind == ShareRule::Kind::equal && segment.processes <= mps::kMaxClients)
+    shares = mps::equal_shares(segment.processes, {});
+  // Without percentages everybody may use all threads.
+  const bool free = rules.flags.oversubscribe || rule.kind == ShareRule::Kind::none;
+  const auto faults = mps::check_shares(
+      shares, {.memory = memory_of(catalogue, segment.profile), .oversubscribed = free});
+  if (!faults.empty()) return bad_input("--mps-shares", mps::to_string(faults.front()));
+  return shares;
+}
+
+Result<std::vector<Environment>> prepare(const mps::Doors& doors, const Rules& rules,
+                                         const hw::Catalogue& catalogue,
+                                         const AssignedSegment& segment) {
+  const auto count = static_cast<std::size_t>(segment.processes);
+  const bool lanes = segment.prefill_units > 0;
+  if (!rules.flags.on || (segment.processes < 2 && !lanes)) return std::vector<Environment>(count);
+  // Lanes are processes of the worker, which gives each its share.
+  const std::vector<mps::Share> shares =
+      TRY(lanes ? std::vector<mps::Share>(count) : shares_of(rules, catalogue, segment));
+  const mps::Place place = TRY(mps::place_of(rules.flags.runtime_directory, segment.device));
+  TRY(mps::Daemon(doors, place).start());
+  std::vector<Environment> environments;
+  for (const mps::Share& share : shares)
+    environments.push_back(mps::client_environment(place, share));
+  return environments;
+}
+
+// Also without --mps: an earlier supervisor may have left a daemon.
+Result<void> release(const mps::Doors& doors, const MpsFlags& flags,
+                     const AssignedSegment& segment) {
+  const Result<mps::Place> place = mps::place_of(flags.runtime_directory, segment.device);
+  if (!place || !doors.files.is_directory(place->log_directory)) return {};
+  return mps::Daemon(doors, *place).quit();
+}
+
+// partita workers: the supervisor in the foreground, or a look at what it wrote down.
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
@@ -83,8 +177,6 @@ Result<Paths> paths_of(Context& context, const WorkersFlags& flags) {
   return Paths{path.string(), actuate::workers_path(path.parent_path())};
 }
 
-// ---- --show ----
-
 // What was written down, less the processes that are gone.
 actuate::WorkersState as_it_is_now(actuate::WorkersState state) {
   RealProcesses processes;
@@ -116,18 +208,15 @@ std::string workers_text(const actuate::WorkersState& state) {
                                state.supervisor.pid, state.revision)
                  : std::string("no supervisor runs\n");
   if (state.workers.empty()) return supervisor + "no workers\n";
-  Table table{{"device", "profile", "service", "batch", "worker", "state", "readiness", "process",
-               "restarts", "last status", "port"},
-              {}};
-  for (const actuate::WorkerRecord& worker : state.workers) {
-    table.rows.push_back({worker.segment.device, worker.segment.profile, worker.segment.service,
-                          fmt::format("{}", worker.segment.batch), fmt::format("{}", worker.index),
-                          state_word(worker, supervised), readiness_word(worker),
-                          worker.pid != 0 ? fmt::format("{}", worker.pid) : "-",
-                          fmt::format("{}", worker.restarts),
-                          worker.last_status ? fmt::format("{}", *worker.last_status) : "-",
-                          worker.port > 0 ? fmt::format("{}", worker.port) : "-"});
-  }
+  Table table = headed(
+      "device|profile|service|batch|worker|state|readiness|process|restarts|last status|port");
+  for (const actuate::WorkerRecord& worker : state.workers)
+    table.add("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", worker.segment.device, worker.segment.profile,
+              worker.segment.service, worker.segment.batch, worker.index,
+              state_word(worker, supervised), readiness_word(worker),
+              worker.pid != 0 ? fmt::format("{}", worker.pid) : "-", worker.restarts,
+              worker.last_status ? fmt::format("{}", *worker.last_status) : "-",
+              worker.port > 0 ? fmt::format("{}", worker.port) : "-");
   return supervisor + "\n" + to_string(table);
 }
 
@@ -141,8 +230,6 @@ Result<Exit> show(Context& context, const WorkersFlags& flags, const Paths& path
   return finish(context, flags.output,
                 flags.output.json() ? actuate::workers_json(state) : workers_text(state));
 }
-
-// ---- the supervisor ----
 
 // The assignment as a file that others replace.
 class Follower {
@@ -269,21 +356,14 @@ Result<Exit> supervise(Context& context, const WorkersFlags& flags, const Paths&
   }
 }
 
-Result<std::int64_t> duration_ns(const char* flag, const std::string& text) {
-  const Seconds duration = TRY(parse_duration(flag, text));
-  return static_cast<std::int64_t>(duration.value * 1e9);
-}
-
 Result<actuate::WorkerPolicy> policy_of(const WorkersFlags& flags) {
   actuate::WorkerPolicy policy;
   for (const auto& [flag, text, value] :
        {std::tuple("--grace", &flags.grace, &policy.grace_ns),
         std::tuple("--probe-timeout", &flags.probe_timeout, &policy.probe_timeout_ns),
         std::tuple("--probe-period", &flags.probe_period, &policy.probe_period_ns),
-        std::tuple("--startup", &flags.startup, &policy.startup_ns)}) {
-    const std::int64_t ns = TRY(duration_ns(flag, *text));
-    *value = ns;
-  }
+        std::tuple("--startup", &flags.startup, &policy.startup_ns)})
+    *value = TRY(parse_nanos(flag, *text));
   policy.probe_failures = flags.probe_failures;
   return policy;
 }
@@ -335,10 +415,9 @@ Result<Exit> run_workers(Context& context, WorkersFlags flags) {
   if (flags.mps.runtime_directory.empty())
     flags.mps.runtime_directory = default_runtime_directory();
   flags.mps.runtime_directory = std::filesystem::absolute(flags.mps.runtime_directory).string();
-  if (flags.log_directory.empty()) {
+  if (flags.log_directory.empty())
     flags.log_directory =
         (std::filesystem::path(paths.state).parent_path() / "worker-logs").string();
-  }
   // Workers inherit our environment; what it says about MPS is meant for us alone.
   for (const char* name :
        {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
@@ -349,41 +428,59 @@ Result<Exit> run_workers(Context& context, WorkersFlags flags) {
   RealProcesses workers, mps;
   actuate::RealHttpProbes probes;
   auto options = TRY(options_of({context, mps, catalogue}, flags, paths));
-  if (!flags.probe.empty()) {
+  if (!flags.probe.empty())
     options.probe = TRY(actuate::parse_probe("--probe", flags.probe, probes));
-  }
   actuate::Supervisor supervisor(workers, context.files, std::move(options));
   return supervise(context, flags, paths, supervisor);
 }
 
 void add_flags(CLI::App& command, WorkersFlags& flags) {
-  flag(command, "--command", flags.command);
-  flag(command, "--assignment", flags.assignment);
-  add_state_dir(command, flags.state_directory);
-  flag(command, "--log-dir", flags.log_directory);
-  within(flag(command, "--log-limit", flags.log_limit_mib), 1, 1'000'000)->capture_default_str();
+  takes(command, "--command", flags.command, "--assignment", flags.assignment, "--state-dir",
+        flags.state_directory, "--log-dir", flags.log_directory);
+  within(command, "--log-limit", flags.log_limit_mib, 1, 1'000'000);
   flag(command, "--grace", flags.grace)->capture_default_str();
-  within(flag(command, "--first-port", flags.first_port), 1, 65535)->capture_default_str();
-  flag(command, "--once", flags.once);
-  flag(command, "--show", flags.show);
+  within(command, "--first-port", flags.first_port, 1, 65535);
+  takes(command, "--once", flags.once, "--show", flags.show);
 }
 
 void add_probe_flags(CLI::App& command, WorkersFlags& flags) {
   flag(command, "--probe", flags.probe);
   flag(command, "--probe-timeout", flags.probe_timeout)->capture_default_str();
   flag(command, "--probe-period", flags.probe_period)->capture_default_str();
-  within(flag(command, "--probe-failures", flags.probe_failures), 1, 1000)->capture_default_str();
+  within(command, "--probe-failures", flags.probe_failures, 1, 1000);
   flag(command, "--startup", flags.startup)->capture_default_str();
 }
 
 void add_mps_flags(CLI::App& command, MpsFlags& flags) {
   flag(command, "--mps", flags.on);
   flag(command, "--mps-shares", flags.shares)->allow_extra_args(false);
-  flag(command, "--mps-oversubscribe", flags.oversubscribe);
-  flag(command, "--runtime-dir", flags.runtime_directory);
+  takes(command, "--mps-oversubscribe", flags.oversubscribe, "--runtime-dir",
+        flags.runtime_directory);
 }
 
 }  // namespace
+
+Result<std::vector<ShareRule>> share_rules(const MpsFlags& flags) {
+  std::vector<ShareRule> rules;
+  for (const std::string& text : flags.shares)
+    rules.push_back(TRY(parse_rule(text, flags.oversubscribe)));
+  std::ranges::stable_partition(rules, [](const ShareRule& rule) { return !rule.service.empty(); });
+  return rules;
+}
+
+actuate::WorkerHooks mps_hooks(const MpsWorkers& world, const MpsFlags& flags,
+                               std::vector<ShareRule> rules) {
+  const mps::Doors doors{world.processes, world.context.files, world.context.clock};
+  const Rules how{flags, std::move(rules)};
+  actuate::WorkerHooks hooks;
+  hooks.prepare = [doors, how, &catalogue = world.catalogue](const AssignedSegment& segment) {
+    return prepare(doors, how, catalogue, segment);
+  };
+  hooks.release = [doors, flags](const AssignedSegment& segment) {
+    return release(doors, flags, segment);
+  };
+  return hooks;
+}
 
 Command add_workers(CLI::App& app) {
   auto [command, flags] = adding<WorkersFlags>(
@@ -393,11 +490,11 @@ Command add_workers(CLI::App& app) {
   add_mps_flags(*command, flags->mps);
   add_device_flags(*command, flags->device);
   add_output(*command, flags->output, {"text", "json"});
-  command->footer(
+  return runs(
+      command, flags, run_workers,
       "partita workers --command 'serve --model {service} --batch {batch} --port {port}' --mps\n"
       "partita workers --assignment assignment.json --command 'sleep 1000' --once\n"
       "partita workers --show");
-  return {command, [flags](Context& context) { return run_workers(context, *flags); }};
 }
 
 }  // namespace partita::cli

@@ -1,20 +1,328 @@
-// partita queue: tasks that wait for GPUs, asked of the queue that serves this node.
-#include <fmt/format.h>
+#include <pwd.h>
 
+#include <csignal>
 #include <filesystem>
-#include <memory>
+#include <map>
+#include <thread>
 
+#include "act/carry/occupancy.h"
 #include "api/client.h"
-#include "base/parse_number.h"
+#include "api/documents.h"
+#include "api/site.h"
+#include "base/door/address.h"
+#include "base/door/exchange.h"
+#include "base/door/listener.h"
+#include "base/shell_word.h"
 #include "commands.h"
-#include "flags.h"
-#include "node/state_dir.h"
+#include "control/host_meter.h"
+#include "energy/instance_joules.h"
+#include "lease/lease_desk.h"
+#include "node/devices.h"
+#include "queue/host/attempts.h"
+#include "queue/host/calls.h"
+#include "queue/host/instances.h"
 #include "queue/queue_server.h"
+#include "queue/store/sqlite_store.h"
 #include "queue/task_forms.h"
-#include "tariff_flags.h"
 
 namespace partita::cli {
 namespace {
+
+using serve::Reply;
+using serve::Step;
+
+std::string user_of(const serve::Peer& peer) {
+  if (!peer.user) return "nobody";
+  const passwd* entry = ::getpwuid(peer.user->uid);
+  return entry != nullptr ? entry->pw_name : fmt::format("{}", peer.user->uid);
+}
+
+Reply refused(const Error& error) {
+  return {.status = api::status_of(error), .text = api::error_json(api::api_error(error))};
+}
+
+class QueueExchange final : public serve::Exchange {
+ public:
+  QueueExchange(queue::Calls& calls, serve::HeadFacts facts, const api::Operation& operation,
+                queue::Call call)
+      : calls_(calls), facts_(std::move(facts)), operation_(operation), call_(std::move(call)) {}
+  const serve::HeadFacts& facts() const override { return facts_; }
+  Step begin() override {
+    if (facts_.content_length > queue::kMaxSubmission) {
+      reply = refused({ErrorCode::bad_input, "a submission has at most a megabyte", "body"});
+      return Step::answer;
+    }
+    if (facts_.content_length == 0 && !facts_.chunked) return on_text();
+    text_open = facts_.chunked;
+    text_wanted = text_open ? queue::kMaxSubmission : facts_.content_length;
+    return Step::text;
+  }
+  Step on_text() override {
+    call_.body = std::move(text);
+    auto answer = calls_.answer(call_);
+    reply = answer ? Reply{.status = operation_.status, .text = *std::move(answer)}
+                   : refused(answer.error());
+    if (answer && operation_.answer == "text/plain") reply.content_type = operation_.answer;
+    return Step::answer;
+  }
+
+ private:
+  queue::Calls& calls_;
+  serve::HeadFacts facts_;
+  const api::Operation& operation_;
+  queue::Call call_;
+};
+
+// The queue's own socket: operations of the table (api/operations.h) that are the queue's, for
+// whoever may open it. Loop thread only.
+class QueueSite final : public serve::Site {
+ public:
+  explicit QueueSite(queue::Calls& calls) : calls_(calls) {}
+
+  std::shared_ptr<serve::Exchange> route(const serve::HttpHead& head,
+                                         const serve::Peer& peer) override {
+    serve::HeadFacts facts{.method = head.method, .method_name = std::string(head.method_name)};
+    facts.content_length = head.content_length.value_or(0);
+    facts.chunked = head.chunked;
+    const std::size_t mark = std::min(head.target.find('?'), head.target.size());
+    facts.path = head.target.substr(0, mark);
+    const auto found = api::find_operation(facts.method_name, facts.path).found;
+    const auto no = [&](Reply reply) {
+      return std::make_shared<serve::AnsweredExchange>(facts, std::move(reply));
+    };
+    if (!found || !api::is_of_queue(found->operation->name))
+      return no(refused({ErrorCode::not_found, "there is no such call", ""}));
+    const auto query = api::read_query(*found->operation,
+                                       head.target.substr(std::min(mark + 1, head.target.size())));
+    if (!query) return no(refused(query.error()));
+    queue::Call call =
+        api::queue_call(found->operation->name, found->part, *query, user_of(peer), "");
+    return std::make_shared<QueueExchange>(calls_, std::move(facts), *found->operation,
+                                           std::move(call));
+  }
+  serve::Reply refusal(int status, std::string_view message) override {
+    return {.status = status,
+            .text = api::error_json({.code = "bad_request", .message = std::string(message)})};
+  }
+
+ private:
+  queue::Calls& calls_;
+};
+
+using queue::Nanos;
+
+constexpr Nanos kLook = 50'000'000;  // between two looks at processes
+constexpr Nanos kLookAtOthers = 10'000'000'000;
+constexpr Nanos kMeasure = 1'000'000'000;
+constexpr double kReachesOnS = 2;
+constexpr Nanos kLockWait = 30'000'000'000;
+constexpr Nanos kLockRetry = 5'000'000;
+constexpr unsigned kSocketMode = 0600;  // commands run as who serves: nobody else may submit
+
+// "anna=4", "*=2" of everybody else.
+template <class Take>
+Result<void> each_user(const char* flag, const std::vector<std::string>& all, double least,
+                       const Take& take) {
+  for (const std::string& one : all) {
+    const std::size_t equals = one.rfind('=');
+    const auto value = equals == 0 || equals == std::string::npos
+                           ? std::nullopt
+                           : parse_number<double>(std::string_view(one).substr(equals + 1));
+    if (!value || !(*value >= least) || *value > 1e6)
+      return bad_input(flag,
+                       fmt::format("'{}' is not USER=N, N from {:g} to 1,000,000", one, least));
+    const std::string user = one.substr(0, equals);
+    take(user == "*" ? "" : user, *value);
+  }
+  return {};
+}
+
+Result<void> users_of(const QueueServeFlags& flags, queue::Config& config) {
+  TRY(each_user("--quota", flags.quotas, 0, [&](const std::string& user, double most) {
+    config.quotas[user].running = static_cast<int>(most);
+  }));
+  return each_user("--share", flags.shares, 1e-3,
+                   [&](const std::string& user, double due) { config.shares[user] = due; });
+}
+
+Result<queue::Config> config_of(const QueueServeFlags& flags, const OpenDriver& open,
+                                const device::NodeState& node) {
+  const auto usable = TRY(carry::usable_gpus(node));
+  queue::Config config;
+  std::map<std::string, int> models;
+  for (const int index : usable) {
+    const std::string& name = node.gpus[static_cast<std::size_t>(index)].model;
+    const auto [found, fresh] = models.try_emplace(name, static_cast<int>(config.models.size()));
+    if (fresh) config.models.push_back(*open.catalogue->find(name));
+    config.gpus.push_back(found->second);
+    config.indices.push_back(index);
+  }
+  config.reconfigurer.gpus_per_node = std::max(1, static_cast<int>(usable.size()));
+  config.cpus = flags.cpus;
+  config.ram_gib = flags.ram_gib;
+  config.planning.ageing = Nanos{3600} * plan::kNanosInSecond;
+  const std::pair<const std::string*, Nanos*> times[] = {{&flags.idle, &config.idle_return},
+                                                         {&flags.grace, &config.grace},
+                                                         {&flags.patience, &config.patience}};
+  for (const auto& [text, into] : times) {
+    const auto duration = TRY(parse_duration("--return-after, --grace and --urgent-after", *text));
+    *into = plan::nanos(duration);
+  }
+  TRY(users_of(flags, config));
+  return config;
+}
+
+// The host on a loop: processes looked at every now and then, driver calls on a thread, one at a
+// time. While tasks wait, what others have is looked at, too.
+class Server final : public QueueServer {
+ public:
+  struct Parts {
+    std::unique_ptr<queue::SqliteStore> store;
+    FileLock lock, node_lock;
+    std::string logs, socket, powercap;
+    std::size_t gpus = 0;
+  };
+  Server(Context& context, serve::Loop& loop, queue::InstanceDoor& instances, Parts parts)
+      : loop_(loop),
+        instances_(instances),
+        parts_(std::move(parts)),
+        origin_(wall_clock_ms() * 1'000'000 - serve::Loop::now_ns()),
+        reader_(context.files, {.powercap = parts_.powercap}),
+        attempts_(processes_, context.files, parts_.logs),
+        timer_(loop, [this](std::int64_t) { turn(); }) {}
+  ~Server() override {
+    if (caller_.joinable()) caller_.join();
+  }
+
+  Result<void> begin(const queue::Config& config) {
+    const auto joules = [this](const std::string& device) { return joules_of(device); };
+    const auto host_joules = [this](long task, int attempt) { return of_host(task, attempt); };
+    host_ = TRY(queue::Host::open(
+        config, {*parts_.store, attempts_, instances_, joules, host_joules}, now()));
+    calls_.emplace(queue::Calls::Doors{*host_, [this] { return now(); },
+                                       [this](long task) { return attempts_.log_path(task); },
+                                       [this] { turn(); }});
+    site_.emplace(*calls_);
+    desk_.emplace(serve::Desk{*site_, limits_, counts_});
+    const auto fd = TRY(serve::listen_on_path(parts_.socket, kSocketMode));
+    listener_ = serve::DoorListener::open(loop_, *desk_, fd);
+    turn();
+    return {};
+  }
+
+  queue::Calls& calls() override { return *calls_; }
+  std::string text() const override {
+    return fmt::format("queue on {} GPUs at {}", parts_.gpus, parts_.socket);
+  }
+
+ private:
+  Nanos now() const { return origin_ + serve::Loop::now_ns(); }
+  void turn() {
+    const std::optional<Nanos> wake = host_->turn(now());
+    begin_call();
+    Nanos next = now() + kLook;
+    if (wake) next = std::min(next, std::max(*wake, now() + 1'000'000));
+    timer_.at(next - origin_);
+  }
+
+  // Runs it on the thread, then `done` with what it gave on the loop.
+  template <class Ask, class Done>
+  void aside(Ask ask, Done done) {
+    calling_ = true;
+    if (caller_.joinable()) caller_.join();
+    caller_ = std::thread([this, ask = std::move(ask), done = std::move(done)] {
+      loop_.post([this, done, answer = ask()] {
+        calling_ = false;
+        done(answer);
+        turn();
+      });
+    });
+  }
+
+  void begin_call() {
+    if (calling_ || begin_measuring()) return;
+    if (const auto call = host_->next_call())
+      return aside([this, call = *call] { return perform(call); },
+                   [this, call = *call](const Result<std::string>& device) {
+                     host_->call_done(call, device, now());
+                     if (!device) looked_ = 0;  // something may be there that it does not know of
+                   });
+    if (host_->queue().planner().waiting().empty() || now() - looked_ < kLookAtOthers) return;
+    looked_ = now();
+    aside([this] { return instances_.look(); },
+          [this](const Result<queue::InstanceDoor::Seen>& seen) {
+            if (seen) host_->others(seen->others);
+          });
+  }
+
+  // While anything runs, and once before.
+  bool begin_measuring() {
+    if (host_->queue().tasks().empty() || now() - measured_ < kMeasure) return false;
+    measured_ = now();
+    const Seconds at{static_cast<double>(measured_ - origin_) / 1e9};
+    aside(
+        [this, at, running = attempts_of_tasks()] {
+          reader_.keep_only(running);
+          return std::pair(instances_.sample(at), reader_.read(at, running));
+        },
+        [this](const std::pair<Result<telemetry::Sample>, telemetry::HostSample>& seen) {
+          if (seen.first) meter_.see(*seen.first);
+          host_meter_.see(seen.second, {});
+        });
+    return true;
+  }
+  static std::string attempt_name(long task, int attempt) {
+    return fmt::format("{}.{}", task, attempt);
+  }
+  std::vector<observe::TenantProcess> attempts_of_tasks() const {
+    std::vector<observe::TenantProcess> all;
+    for (const auto& [id, task] : host_->queue().tasks())
+      if (task.state == queue::State::running)
+        all.push_back({attempt_name(id, task.attempts), task.pid, task.identity, true});
+    return all;
+  }
+  std::optional<queue::HostDoors::OfHost> of_host(long task, int attempt) {
+    const std::string name = attempt_name(task, attempt);
+    const auto part = host_meter_.part_of(name);
+    host_meter_.forget(name);
+    if (!part) return std::nullopt;
+    return queue::HostDoors::OfHost{part->joules, part->idle_joules};
+  }
+  // The last measurement is gone on from with the watts that there were.
+  std::optional<double> joules_of(const std::string& device) const {
+    const Seconds at{static_cast<double>(now() - origin_) / 1e9};
+    if ((at - meter_.seen()).value > kReachesOnS) return std::nullopt;
+    return meter_.of(device, at);
+  }
+
+  Result<std::string> perform(const queue::Host::Call& call) {
+    if (call.create) return instances_.create(call.place);
+    const auto done = instances_.destroy(call.place);
+    return done ? Result<std::string>("") : failed(done.error());
+  }
+
+  serve::Loop& loop_;
+  queue::InstanceDoor& instances_;
+  Parts parts_;
+  Nanos origin_, looked_ = 0, measured_ = 0;
+  InstanceJoules meter_;
+  observe::HostEnergyReader reader_;  // on the thread
+  control::HostMeter host_meter_;
+  RealProcesses processes_;
+  queue::Attempts attempts_;
+  std::unique_ptr<queue::Host> host_;
+  std::optional<queue::Calls> calls_;
+  std::optional<QueueSite> site_;
+  serve::DoorLimits limits_;
+  serve::DoorCounts counts_;
+  std::optional<serve::Desk> desk_;
+  std::unique_ptr<serve::DoorListener> listener_;
+  serve::Loop::Timer timer_;
+  std::thread caller_;
+  bool calling_ = false;
+};
+
+// partita queue: tasks that wait for GPUs, asked of the queue that serves this node.
 
 constexpr std::int64_t kWaitLook = 200'000'000;
 constexpr std::int64_t kQueueAway = 300'000'000'000;
@@ -45,8 +353,6 @@ Result<api::Client> queue_here(Context& context, const QueueFlags& flags) {
         {ErrorCode::lost, "no queue serves here; `partita queue serve` starts one", socket});
   return api::Client::to({.socket = socket}, {}, context.clock);
 }
-
-// ---- what is submitted
 
 // "12", "any:12", "not_ok:12"
 Result<queue::Dependency> dependency_of(const std::string& text) {
@@ -85,19 +391,8 @@ Result<queue::KnownTime> time_of(const std::string& text) {
 // One word is a text for the shell; of several each is one word there, too.
 std::string shell_text(const std::vector<std::string>& words) {
   if (words.size() == 1) return words.front();
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,@%+-";
   std::string text;
-  for (const std::string& word : words) {
-    if (!text.empty()) text += ' ';
-    if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) {
-      text += word;
-      continue;
-    }
-    text += '\'';
-    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += '\'';
-  }
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + shell_word(word);
   return text;
 }
 
@@ -109,14 +404,8 @@ Result<queue::Spec> spec_of(Context& context, const QueueFlags& flags) {
     return queue::parse_submission(flags.file, text);
   }
   if (spec.command.empty()) return bad_input("COMMAND", "what is to run?");
-  for (const std::string& text : flags.after) {
-    const auto one = TRY(dependency_of(text));
-    spec.after.push_back(one);
-  }
-  for (const std::string& text : flags.times) {
-    const auto one = TRY(time_of(text));
-    spec.times.push_back(one);
-  }
+  for (const std::string& text : flags.after) spec.after.push_back(TRY(dependency_of(text)));
+  for (const std::string& text : flags.times) spec.times.push_back(TRY(time_of(text)));
   if (spec.memory_gib == 0.0) spec.memory_gib.reset();
   if (!flags.deadline.empty()) {
     const auto time = TRY(parse_duration("--deadline", flags.deadline));
@@ -128,8 +417,6 @@ Result<queue::Spec> spec_of(Context& context, const QueueFlags& flags) {
   }
   return spec;
 }
-
-// ---- commands
 
 Result<Exit> show(Context& context, const QueueFlags& flags, const std::string& json,
                   const std::string& text) {
@@ -213,16 +500,13 @@ Result<Tasks> tasks_of(const std::string& word) {
 Result<Exit> run_change(Context& context, QueueFlags flags, const api::Client& client,
                         const std::string& name) {
   std::vector<Tasks> all;
-  for (const std::string& word : flags.which) {
-    const auto tasks = TRY(tasks_of(word));
-    all.push_back(tasks);
-  }
+  for (const std::string& word : flags.which) all.push_back(TRY(tasks_of(word)));
   if (all.size() == 1 && all.front().first == all.front().last) {
     flags.task = all.front().first;
     return run_show(context, flags, client, name);
   }
   queue::TasksDocument changed;
-  for (const Tasks& tasks : all) {
+  for (const Tasks& tasks : all)
     for (long task = tasks.first; task <= tasks.last; ++task) {
       const auto before = TRY(of_task(client, "queue_task", task));
       auto shown = shown_of(before);
@@ -233,7 +517,6 @@ Result<Exit> run_change(Context& context, QueueFlags flags, const api::Client& c
       if (!shown) return failed(shown.error());
       changed.tasks.push_back(*std::move(shown));
     }
-  }
   return show(context, flags, queue::tasks_json(changed), queue::tasks_text(changed));
 }
 
@@ -259,7 +542,7 @@ Result<std::string> of_task_again(Context& context, const api::Client& client, l
 // 0: all of them are done.
 Result<Exit> run_wait(Context& context, const QueueFlags& flags, const api::Client& client) {
   bool done = true, reached = false;
-  for (const long task : flags.tasks) {
+  for (const long task : flags.tasks)
     for (;;) {
       const auto answer =
           reached ? of_task_again(context, client, task) : of_task(client, "queue_task", task);
@@ -272,15 +555,11 @@ Result<Exit> run_wait(Context& context, const QueueFlags& flags, const api::Clie
       }
       context.clock.sleep_ns(kWaitLook);
     }
-  }
   return done ? Exit::done : Exit::no;
 }
 
-// ---- flags
-
 void add_place(CLI::App& command, QueueFlags& flags) {
-  add_state_dir(command, flags.serve.state_dir);
-  flag(command, "--socket", flags.serve.socket);
+  takes(command, "--state-dir", flags.serve.state_dir, "--socket", flags.serve.socket);
   add_device_flags(command, flags.serve.device);
 }
 
@@ -290,18 +569,14 @@ void add_what(CLI::App& command, QueueFlags& flags) {
       .add_option("COMMAND", flags.words,
                   "What the shell runs: one text, or a program and its arguments behind --")
       ->type_name("COMMAND");
-  flag(command, "--submission", flags.file);
-  flag(command, "--task-name", spec.name);
-  flag(command, "--for-user", spec.user);
-  flag(command, "--directory", spec.directory);
+  takes(command, "--submission", flags.file, "--task-name", spec.name, "--for-user", spec.user,
+        "--directory", spec.directory);
   within(flag(command, "--array", spec.count), 1, queue::kMaxArray);
   flag(command, "--after", flags.after);
   within(flag(command, "--priority", spec.priority), -queue::kMaxPriority, queue::kMaxPriority);
-  flag(command, "--deadline", flags.deadline);
-  flag(command, "--time-limit", flags.limit);
+  takes(command, "--deadline", flags.deadline, "--time-limit", flags.limit);
   within(flag(command, "--retries", spec.retries), 0, queue::kMaxRetries);
-  flag(command, "--held", spec.held);
-  flag(command, "--flexible", spec.flexible);
+  takes(command, "--held", spec.held, "--flexible", spec.flexible);
 }
 
 void add_needs(CLI::App& command, QueueFlags& flags) {
@@ -314,8 +589,7 @@ void add_needs(CLI::App& command, QueueFlags& flags) {
   flag(command, "--takes", flags.times);
   within(flag(command, "--cpu-cores", spec.cpus), 0, 1e6);
   within(flag(command, "--ram", spec.ram_gib), 0, 1e6);
-  flag(command, "--preemptible", spec.preemptible);
-  flag(command, "--checkpoint", spec.checkpoint);
+  takes(command, "--preemptible", spec.preemptible, "--checkpoint", spec.checkpoint);
 }
 
 void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
@@ -324,8 +598,7 @@ void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
   flag(*command, "--powercap", flags->serve.powercap)->capture_default_str();
   flag(*command, "--return-after", flags->serve.idle)->capture_default_str();
   flag(*command, "--grace", flags->serve.grace)->capture_default_str();
-  flag(*command, "--quota", flags->serve.quotas);
-  flag(*command, "--share", flags->serve.shares);
+  takes(*command, "--quota", flags->serve.quotas, "--share", flags->serve.shares);
   flag(*command, "--urgent-after", flags->serve.patience)->capture_default_str();
   add_tariff_flags(*command, flags->serve.tariff);
   within(flag(*command, "--cpu-cores", flags->serve.cpus, "Without it they are not counted"), 0,
@@ -334,6 +607,53 @@ void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
 }
 
 }  // namespace
+
+std::string queue_socket(const std::string& state_dir) { return state_dir + "/queue/queue.sock"; }
+
+Result<std::unique_ptr<QueueServer>> QueueServer::start(Context& context, serve::Loop& loop,
+                                                        const Place& place,
+                                                        const QueueServeFlags& flags,
+                                                        queue::InstanceDoor& instances) {
+  auto config = TRY(config_of(flags, place.open, place.node));
+  config.tariff = TRY(decide::load_tariff(context.files, flags.tariff));
+  const std::string state = std::filesystem::absolute(place.state_dir).lexically_normal().string();
+  Server::Parts parts;
+  parts.gpus = config.gpus.size();
+  parts.logs = state + "/queue/logs";
+  parts.powercap = flags.powercap;
+  parts.socket = flags.socket.empty() ? queue_socket(state) : flags.socket;
+  TRY(context.files.make_directories(parts.logs));
+  parts.node_lock = TRY(lock_queue(context, place.open, place.node));
+  parts.lock = TRY(context.files.lock(state + "/queue/queue.lock"));
+  parts.store = TRY(queue::SqliteStore::open(state + "/queue/queue.db"));
+  auto server = std::make_unique<Server>(context, loop, instances, std::move(parts));
+  TRY(server->begin(config));
+  return server;
+}
+
+Result<Exit> serve_queue(Context& context, const QueueServeFlags& flags) {
+  auto loop = TRY(serve::Loop::make());
+  TRY(loop->on_signals({SIGINT, SIGTERM}, [&](int) { loop->stop(); }));
+  OpenDriver open = TRY(open_driver(context, flags.device));
+  const auto node = TRY(device::read_node(*open.bare));
+  const auto take_lock = [&]() -> Result<FileLock> {
+    const std::int64_t give_up = context.clock.now_ns() + kLockWait;
+    for (;;) {
+      Result<FileLock> taken = lock_node_only(context, open, node);
+      if (taken || taken.error().code != ErrorCode::in_use || context.clock.now_ns() >= give_up)
+        return taken;
+      context.clock.sleep_ns(kLockRetry);
+    }
+  };
+  RealProcesses processes;
+  queue::LeasedInstances instances(lease_doors(context, open, processes), lease_log(open, node),
+                                   take_lock);
+  const auto server = TRY(QueueServer::start(
+      context, *loop, {open, node, state_directory(flags.state_dir, node)}, flags, instances));
+  note(context, server->text() + "\n");
+  loop->run();
+  return Exit::done;
+}
 
 Command add_queue(CLI::App& app) {
   CLI::App* queue = app.add_subcommand("queue", "Tasks that wait for GPUs");

@@ -1,7 +1,5 @@
 // partita gateway: takes requests over HTTP (and gRPC) and gives them to the workers of the node.
-#include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <map>
@@ -9,22 +7,15 @@
 #include <thread>
 
 #include "act/apply.h"
-#include "base/append.h"
 #include "base/door/listener.h"
 #include "base/nearest.h"
-#include "base/parse_number.h"
 #include "base/secret_file.h"
-#include "base/split.h"
 #include "base/url.h"
 #include "commands.h"
-#include "decide/input.h"
 #include "decide/serving_inputs.h"
 #include "decide/traces.h"
-#include "flags.h"
 #include "forms/serving_forms.h"
 #include "node/devices.h"
-#include "node/state_dir.h"
-#include "places.h"
 #include "serve/engines/engine_pool.h"
 #include "serve/front/front.h"
 #include "serve/front/oidc_tokens.h"
@@ -37,7 +28,6 @@
 namespace partita::cli {
 namespace {
 
-constexpr serve::Nanos kNsPerSecond = 1'000'000'000;
 constexpr serve::Nanos kLookForIdle = 10'000'000;
 constexpr std::chrono::milliseconds kPlacePatience{3000}, kPlaceLook{50};
 
@@ -121,9 +111,7 @@ Result<void> add_caches(const std::vector<std::string>& words, serve::CoreOption
                                               "mlp=64,10m; MIB up to {}, 0: it has none",
                                               word, plan::kMostCacheMib));
     cache.memory = Mib{static_cast<double>(*mib)};
-    if (said.size() == 2) {
-      cache.ttl = TRY(parse_duration("--cache", said.back()));
-    }
+    if (said.size() == 2) cache.ttl = TRY(parse_duration("--cache", said.back()));
     if (!core.caches.emplace(word.substr(0, is), cache).second)
       return bad_input("--cache", fmt::format("'{}': a service has one cache", word));
   }
@@ -137,8 +125,7 @@ Result<serve::CoreOptions> core_options(const GatewayFlags& flags) {
   TRY(add_canaries("--canary", flags.canaries, core));
   TRY(add_canaries("--shadow", flags.shadows, core));
   TRY(add_caches(flags.caches, core));
-  const Seconds watch = TRY(parse_duration("--canary-watch", flags.canary_watch));
-  core.canary_watch = static_cast<serve::Nanos>(watch.value * kNsPerSecond);
+  core.canary_watch = TRY(parse_nanos("--canary-watch", flags.canary_watch));
   return core;
 }
 
@@ -193,8 +180,7 @@ Result<serve::EngineOptions> engine_options(Context& context, const GatewayFlags
   serve::EngineOptions options;
   options.shed = !flags.no_shed;
   options.queue_limit = flags.core.queue_limit;
-  const Seconds idle = TRY(parse_duration("--stream-idle", flags.stream_idle));
-  options.stream_idle_ns = static_cast<std::int64_t>(idle.value * kNsPerSecond);
+  options.stream_idle_ns = TRY(parse_nanos("--stream-idle", flags.stream_idle));
   if (flags.route != "tokens")
     options.routing =
         flags.route == "round-robin" ? serve::Routing::round_robin : serve::Routing::least_requests;
@@ -210,9 +196,7 @@ Result<serve::EngineOptions> engine_options(Context& context, const GatewayFlags
 Result<serve::PeerOptions> peer_options(Context& context, const GatewayFlags& flags) {
   serve::PeerOptions options{.tls = !flags.front.tls_certificate.empty(), .ca_file = flags.tls_ca};
   if (flags.peer_token.empty()) return options;
-  TRY(check_secret_file(flags.peer_token));
-  const std::string text = TRY(read_input(context.files, "--peer-token", flags.peer_token));
-  options.token = text.substr(0, text.find_first_of("\r\n"));
+  options.token = TRY(read_secret(context, "--peer-token", flags.peer_token));
   if (const std::string fault = serve::token_fault(options.token); !fault.empty())
     return bad_input(flags.peer_token + ":1", fault);
   const Url here{.tls = options.tls, .host = "127.0.0.1"};  // whether the certificates can be read
@@ -307,11 +291,9 @@ Result<void> open_grpc(Context& context, const std::string& listen,
                                    .peers = running.peers.get(),
                                    .log = running.front->access_log(),
                                    .memory = running.front->shared_memory()};
-  auto grpc = open_place(context, listen, [&] {
+  running.grpc = TRY(open_place(context, listen, [&] {
     return serve::GrpcFront::open(*running.loop, *running.core, options);
-  });
-  if (!grpc) return failed(grpc.error());
-  running.grpc = *std::move(grpc);
+  }));
   return {};
 }
 
@@ -323,7 +305,7 @@ Result<std::string> state_directory_of(Context& context, const GatewayFlags& fla
 }
 
 Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
-  const Seconds grace = TRY(parse_duration("--grace", flags.grace));
+  const auto grace = TRY(parse_nanos("--grace", flags.grace));
   serve::FrontOptions options = TRY(front_options(context, flags));
   const auto engines = TRY(engine_options(context, flags));
   const auto peers = TRY(peer_options(context, flags));
@@ -334,27 +316,21 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
   Running running;
   serve::raise_descriptor_limit();
   running.loop = TRY(serve::Loop::make());
-  const auto heard = running.loop->on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int) {
-    wind_up(context, running, static_cast<serve::Nanos>(grace.value * kNsPerSecond));
-  });
-  if (!heard) return failed(heard.error());
+  TRY(running.loop->on_signals({SIGINT, SIGTERM, SIGHUP},
+                               [&](int) { wind_up(context, running, grace); }));
   const auto tell = [&context](const std::string& line) { say(context, line + "\n"); };
   serve::CoreOptions core = TRY(core_options(flags));
   core.link_path = serve::link_path(directory);
   keep_choices(context, running, actuate::choices_path(directory), tell, core);
-  auto made = open_place(context, core.link_path,
-                         [&] { return serve::Core::open(*running.loop, core, tell); });
-  if (!made) return failed(made.error());
-  running.core = *std::move(made);
+  running.core = TRY(open_place(context, core.link_path,
+                                [&] { return serve::Core::open(*running.loop, core, tell); }));
   running.engines = std::make_unique<serve::EnginePool>(*running.loop, engines, tell);
   const bool tls = !options.tls_certificate.empty();
   options.peers = open_peers(running, peers, tell);
   const serve::FrontOptions secured = options;
-  auto front = open_place(context, flags.front.listen, [&] {
+  running.front = TRY(open_place(context, flags.front.listen, [&] {
     return serve::Front::open(*running.loop, *running.core, secured, running.engines.get());
-  });
-  if (!front) return failed(front.error());
-  running.front = *std::move(front);
+  }));
   if (!flags.grpc.empty()) TRY(open_grpc(context, flags.grpc, secured, running));
   const std::string host = flags.front.listen.substr(0, flags.front.listen.rfind(':'));
   say(context,
@@ -370,35 +346,26 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
 }
 
 void add_flags(CLI::App& command, GatewayFlags& flags) {
-  add_state_dir(command, flags.state_directory);
+  flag(command, "--state-dir", flags.state_directory);
   flag(command, "--http", flags.front.listen)->capture_default_str();
-  flag(command, "--grpc", flags.grpc);
-  flag(command, "--tokens", flags.tokens);
-  flag(command, "--oidc", flags.oidc);
-  flag(command, "--allow-origin", flags.front.origins);
-  flag(command, "--compress", flags.front.compress);
-  flag(command, "--tls-cert", flags.front.tls_certificate);
-  flag(command, "--tls-key", flags.front.tls_key);
+  takes(command, "--grpc", flags.grpc, "--tokens", flags.tokens, "--oidc", flags.oidc,
+        "--allow-origin", flags.front.origins, "--compress", flags.front.compress, "--tls-cert",
+        flags.front.tls_certificate, "--tls-key", flags.front.tls_key);
   flag(command, "--tls-ca", flags.tls_ca, "Here: who signed the other gateways' certificates")
       ->needs(flag(command, "--peer-token", flags.peer_token));
-  within(flag(command, "--queue-limit", flags.core.queue_limit), 1, 1'000'000)
-      ->capture_default_str();
-  within(flag(command, "--memory", flags.memory_mib), 1, 1'000'000)->capture_default_str();
-  flag(command, "--no-shed", flags.no_shed);
-  flag(command, "--cache", flags.caches);
-  flag(command, "--canary", flags.canaries);
-  flag(command, "--shadow", flags.shadows);
+  within(command, "--queue-limit", flags.core.queue_limit, 1, 1'000'000);
+  within(command, "--memory", flags.memory_mib, 1, 1'000'000);
+  takes(command, "--no-shed", flags.no_shed, "--cache", flags.caches, "--canary", flags.canaries,
+        "--shadow", flags.shadows);
   flag(command, "--canary-watch", flags.canary_watch)->capture_default_str();
   flag(command, "--engine", flags.engines);
-  one_of(flag(command, "--route", flags.route), {"tokens", "round-robin", "least-requests"})
-      ->capture_default_str();
+  one_of(command, "--route", flags.route, {"tokens", "round-robin", "least-requests"});
   flag(command, "--stream-idle", flags.stream_idle)->capture_default_str();
   flag(command, "--services", flags.services, "Here: language models beside the assignment's");
   flag(command, "--profiles", flags.profiles, "Here: of language models, with --gpu")
       ->needs(flag(command, "--gpu", flags.gpu, "Here: whose --profiles are meant"));
-  flag(command, "--access-log", flags.access_log);
-  flag(command, "--otlp", flags.front.access_log.otlp);
-  flag(command, "--new-traces", flags.front.new_traces);
+  takes(command, "--access-log", flags.access_log, "--otlp", flags.front.access_log.otlp,
+        "--new-traces", flags.front.new_traces);
   flag(command, "--grace", flags.grace)->capture_default_str();
 }
 
@@ -409,14 +376,13 @@ Command add_gateway(CLI::App& app) {
       app, "gateway", "Take requests for the services of this node and give them to its workers");
   add_flags(*command, *flags);
   add_device_flags(*command, flags->device);
-  command->footer(
-      "partita gateway --http 127.0.0.1:8000 --grpc 127.0.0.1:8001\n"
-      "partita gateway --http 0.0.0.0:8443 --tls-cert chain.pem --tls-key key.pem --tokens "
-      "tokens.txt\n"
-      "partita gateway --services services.yaml --engine chat=http://gpu1:8000 --engine "
-      "chat=http://gpu2:8000\n"
-      "curl localhost:8000/v2/models/chat");
-  return {command, [flags](Context& context) { return run_gateway(context, *flags); }};
+  return runs(command, flags, run_gateway,
+              "partita gateway --http 127.0.0.1:8000 --grpc 127.0.0.1:8001\n"
+              "partita gateway --http 0.0.0.0:8443 --tls-cert chain.pem --tls-key key.pem --tokens "
+              "tokens.txt\n"
+              "partita gateway --services services.yaml --engine chat=http://gpu1:8000 --engine "
+              "chat=http://gpu2:8000\n"
+              "curl localhost:8000/v2/models/chat");
 }
 
 }  // namespace partita::cli

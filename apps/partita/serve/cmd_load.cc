@@ -1,26 +1,19 @@
 // partita load: requests at a server as the services declare them, and what the simulator expects.
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <optional>
 
-#include "base/secret_file.h"
-#include "base/table.h"
-#include "base/terminal.h"
 #include "commands.h"
 #include "decide/other_traffic.h"
 #include "decide/reasons.h"
 #include "decide/serving_inputs.h"
 #include "decide/simulate.h"
 #include "decide/traces.h"
-#include "flags.h"
 #include "forms/pipeline_form.h"
 #include "forms/serving_forms.h"
 #include "plan/traffic.h"
 #include "serve/load/load_judgement.h"
 #include "show/rows.h"
-#include "stop_request.h"
 
 namespace partita::cli {
 namespace {
@@ -44,8 +37,6 @@ struct LoadFlags {
   long min_requests = kServerRequests;
   Output output;
 };
-
-// ---- what is to be sent
 
 // The services with the traffic that is played, as `simulate` takes it.
 Result<decide::PlayedTraffic> played_services(Context& context, const LoadFlags& flags,
@@ -90,9 +81,7 @@ std::vector<serve::LoadService> load_services(const decide::PlayedTraffic& playe
 
 Result<std::string> token_of(Context& context, const std::string& file) {
   if (file.empty()) return std::string();
-  TRY(check_secret_file(file));
-  const auto text = TRY(read_input(context.files, "--token-file", file));
-  std::string token = text.substr(0, text.find_first_of("\r\n"));
+  std::string token = TRY(read_secret(context, "--token-file", file));
   const bool fine =
       !token.empty() && std::ranges::all_of(token, [](char c) { return c > ' ' && c < 0x7f; });
   if (!fine) return bad_input(file, "its first line is not a token");
@@ -120,8 +109,6 @@ Result<serve::LoadOptions> load_options(Context& context, const LoadFlags& flags
   options.patience = static_cast<sim::Nanos>(kServerPatienceS * sim::kNanosPerSecond);
   return options;
 }
-
-// ---- what is expected
 
 // The simulation of the plan under the same arrivals; nothing without a plan.
 Result<std::optional<sim::ServingReport>> prediction(Context& context, const LoadFlags& flags,
@@ -159,8 +146,6 @@ void add_prediction(serve::LoadReport& report, const sim::ServingReport& predict
   }
 }
 
-// ---- while it runs
-
 // A table on a terminal that is written over once a second.
 class LiveTable {
  public:
@@ -173,7 +158,7 @@ class LiveTable {
 
   void show(const serve::LoadMoment& moment) {
     if (!context_.progress) return;
-    Table table{{"SERVICE", "OFFERED", "IN SLO", "REFUSED", "FAILED", "p50 ms", "p99 ms"}, {}};
+    Table table = headed("SERVICE|OFFERED|IN SLO|REFUSED|FAILED|p50 ms|p99 ms");
     for (std::size_t i = 0; i < names_.size(); ++i) {
       serve::LoadTally& tally = moment.services[i];
       const sim::LatencyHistogram recent = tally.take_recent();
@@ -181,9 +166,8 @@ class LiveTable {
         return fmt::format("{:.2f}",
                            static_cast<double>(recent.percentile(percent)) / sim::kNanosPerMilli);
       };
-      table.rows.push_back(
-          {names_[i], fmt::format("{}", tally.offered()), fmt::format("{}", tally.within_slo()),
-           fmt::format("{}", tally.refused()), fmt::format("{}", tally.failed()), ms(50), ms(99)});
+      table.add("{}|{}|{}|{}|{}|{}|{}", names_[i], tally.offered(), tally.within_slo(),
+                tally.refused(), tally.failed(), ms(50), ms(99));
     }
     wipe();
     const std::string text = fmt::format("{:.0f} s\n{}", moment.seconds, to_string(table));
@@ -203,8 +187,6 @@ class LiveTable {
   std::vector<std::string> names_;
   long lines_ = 0;
 };
-
-// ---- the command
 
 Exit held(Context& context, const LoadFlags& flags, const serve::LoadReport& report) {
   Exit exit = report.server && !report.server->valid ? Exit::no : Exit::done;
@@ -274,13 +256,11 @@ Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
 }
 
 void add_load_traffic(CLI::App& command, LoadFlags& flags) {
-  flag(command, "--services", flags.services);
-  flag(command, "--arrivals", flags.traffic.arrivals);
-  within(flag(command, "--load", flags.traffic.load), 1e-6, 1e6)->default_str("1");
+  takes(command, "--services", flags.services, "--arrivals", flags.traffic.arrivals);
+  within(command, "--load", flags.traffic.load, 1e-6, 1e6);
   flag(command, "--what-if", flags.traffic.what_if)->allow_extra_args(false);
   flag(command, "--duration", flags.duration)->default_str(flags.duration);
-  flag(command, "--plan", flags.plan);
-  flag(command, "--profiles", flags.profiles);
+  takes(command, "--plan", flags.plan, "--profiles", flags.profiles);
 }
 
 void add_server_scenario(CLI::App& command, LoadFlags& flags) {
@@ -288,19 +268,14 @@ void add_server_scenario(CLI::App& command, LoadFlags& flags) {
   flag(command, "--model", flags.model);
   within(flag(command, "--target-qps", flags.target_qps), 1e-3, 1e7);
   flag(command, "--latency-bound", flags.latency_bound);
-  within(flag(command, "--min-requests", flags.min_requests), 1, 1e9)
-      ->default_str(fmt::format("{}", kServerRequests));
+  within(command, "--min-requests", flags.min_requests, 1, 1e9);
 }
 
 void add_connection_flags(CLI::App& command, LoadFlags& flags) {
-  flag(command, "--url", flags.url);
-  flag(command, "--openai", flags.openai);
-  within(flag(command, "--connections", flags.connections), 1, serve::kMaxLoadConnections)
-      ->default_str(fmt::format("{}", flags.connections));
-  flag(command, "--first", flags.first);
-  flag(command, "--token-file", flags.token_file);
-  flag(command, "--tls-ca", flags.tls.ca_file);
-  flag(command, "--insecure", flags.tls.insecure);
+  takes(command, "--url", flags.url, "--openai", flags.openai);
+  within(command, "--connections", flags.connections, 1, serve::kMaxLoadConnections);
+  takes(command, "--first", flags.first, "--token-file", flags.token_file, "--tls-ca",
+        flags.tls.ca_file, "--insecure", flags.tls.insecure);
 }
 
 }  // namespace
@@ -312,15 +287,15 @@ Command add_load(CLI::App& app) {
   add_load_traffic(*command, *flags);
   add_server_scenario(*command, *flags);
   add_seed(*command, flags->seed);
-  add_require_share(*command, flags->require);
+  within(flag(*command, "--require", flags->require), 0, 1);
   add_output(*command, flags->output, {"text", "json", "csv"});
-  command->footer(
+  return runs(
+      command, flags, run_load_command,
       "partita load --url http://127.0.0.1:8080 --services services.yaml --require 0.99\n"
       "partita load --url ... --services services.yaml --plan plan.json --profiles profiles.csv\n"
       "partita load --openai http://127.0.0.1:8000 --services services.yaml --duration 5m\n"
       "partita load --url ... --scenario server --model mlp --target-qps 3000 --latency-bound "
       "15ms");
-  return {command, [flags](Context& context) { return run_load_command(context, *flags); }};
 }
 
 }  // namespace partita::cli

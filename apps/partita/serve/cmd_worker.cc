@@ -1,25 +1,20 @@
 // partita worker: one model behind the gateway, in this process.
-#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 
-#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <thread>
 
-#include "base/append.h"
 #include "base/descriptor.h"
-#include "base/parse_number.h"
 #include "commands.h"
-#include "flags.h"
 #include "node/devices.h"
-#include "node/state_dir.h"
-#include "places.h"
 #include "plan/model_set.h"
 #include "profile/buckets.h"
 #include "serve/measure/points.h"
+#include "serve/standin/standin.h"
 #include "serve/wire/frames.h"
 #include "serve/worker/cpu_list.h"
 #include "serve/worker/forward_engine.h"
@@ -35,7 +30,7 @@ namespace {
 
 constexpr int kMaxThreads = 1024, kMaxBucket = profile::kMostLength;
 constexpr int kLearnedBuckets = 16, kMostLearned = 256;
-constexpr double kMicrosecond = 1e3, kNanosPerSecond = 1e9;
+constexpr double kMicrosecond = 1e3;
 
 struct WorkerFlags {
   std::string model, forward, service, cpus, units, link, state_directory, name;
@@ -68,10 +63,7 @@ Result<serve::EnginePointer> null_engine_of(const WorkerFlags& flags, const std:
   spec.sequences = !flags.states.empty();
   const auto read = [](const char* flag, const std::vector<std::string>& texts,
                        std::vector<serve::TensorSpec>& into) -> Result<void> {
-    for (const std::string& text : texts) {
-      serve::TensorSpec tensor = TRY(serve::parse_tensor_spec(flag, text));
-      into.push_back(std::move(tensor));
-    }
+    for (const std::string& text : texts) into.push_back(TRY(serve::parse_tensor_spec(flag, text)));
     return {};
   };
   TRY(read("--input", flags.inputs, spec.inputs));
@@ -193,14 +185,13 @@ Result<serve::EnginePointer> engine_of(Context& context, WorkerFlags& flags,
   const serve::ChosenShapes shapes = TRY(serve::parse_shapes(flags.shapes));
   if (!flags.forward.empty()) {
     const Url url = TRY(serve::parse_server_url("--forward", flags.forward));
-    const Seconds timeout = TRY(parse_duration("--timeout", flags.timeout));
-    return serve::forward_engine(
-        {.url = url,
-         .name = flags.name.empty() ? service : flags.name,
-         .max_batch = flags.batch,
-         .timeout_ns = static_cast<std::int64_t>(timeout.value * kNanosPerSecond),
-         .shapes = shapes,
-         .text_bytes = static_cast<std::size_t>(flags.text_bytes)});
+    const auto timeout = TRY(parse_nanos("--timeout", flags.timeout));
+    return serve::forward_engine({.url = url,
+                                  .name = flags.name.empty() ? service : flags.name,
+                                  .max_batch = flags.batch,
+                                  .timeout_ns = timeout,
+                                  .shapes = shapes,
+                                  .text_bytes = static_cast<std::size_t>(flags.text_bytes)});
   }
   return onnx_engine_of(context, flags, shapes, service);
 }
@@ -268,12 +259,9 @@ Result<Descriptor> leave_signals() {
 
 Result<void> serve_streams(const WorkerFlags& flags, const serve::LoopOptions& loop) {
   const Url url = TRY(serve::parse_server_url("--forward", flags.forward));
-  const Seconds timeout = TRY(parse_duration("--timeout", flags.timeout));
+  const auto timeout = TRY(parse_nanos("--timeout", flags.timeout));
   serve::Streams streams(
-      {.url = url,
-       .name = loop.seat.service,
-       .max_batch = flags.batch,
-       .timeout_ns = static_cast<std::int64_t>(timeout.value * kNanosPerSecond)});
+      {.url = url, .name = loop.seat.service, .max_batch = flags.batch, .timeout_ns = timeout});
   return serve::run_worker(streams, loop);
 }
 
@@ -329,9 +317,61 @@ void add_null_flags(CLI::App& command, WorkerFlags& flags) {
 }
 
 void add_forward_flags(CLI::App& command, WorkerFlags& flags) {
-  flag(command, "--forward", flags.forward);
-  flag(command, "--openai", flags.openai);
+  takes(command, "--forward", flags.forward, "--openai", flags.openai);
   flag(command, "--timeout", flags.timeout)->default_str("60s");
+}
+
+// partita engine: a stand-in for an engine of a language model, for tests and measurements.
+
+struct EngineFlags {
+  serve::StandinOptions standin = {};
+  std::string cost = "step=10,sequence=0.1,prompt_token=0.05";
+  std::int64_t kv_tokens = 100'000;
+  bool no_metrics = false;
+};
+
+Result<profile::StepCost> step_cost(const std::string& text) {
+  profile::StepCost cost;
+  const std::pair<std::string_view, double*> keys[] = {{"step", &cost.step},
+                                                       {"sequence", &cost.sequence},
+                                                       {"cached_token", &cost.cached_token},
+                                                       {"prompt_token", &cost.prompt_token}};
+  for (const std::string& word : split(text, ',')) {
+    const std::size_t equals = word.find('=');
+    double* place = nullptr;
+    for (const auto& [key, value] : keys)
+      if (word.substr(0, equals) == key) place = value;
+    if (place == nullptr || equals == std::string::npos)
+      return bad_input("--step-cost", fmt::format("'{}' is no KEY=MS", word));
+    const char* const end = word.data() + word.size();
+    const auto [at, error] = std::from_chars(word.data() + equals + 1, end, *place);
+    if (error != std::errc() || at != end || !(*place >= 0 && *place <= 1e6))
+      return bad_input("--step-cost", fmt::format("'{}' is not 0 to 1,000,000 ms", word));
+  }
+  return cost;
+}
+
+Result<Exit> run_engine(Context& context, const EngineFlags& flags) {
+  serve::StandinOptions options = flags.standin;
+  options.spec.cost = TRY(step_cost(flags.cost));
+  options.metrics = !flags.no_metrics;
+  options.spec.blocks = (flags.kv_tokens - 1) / profile::kBlockTokens + 1;
+  options.spec.step_tokens = std::max(options.spec.step_tokens, options.spec.sequences);
+  auto loop = TRY(serve::Loop::make());
+  auto opened = TRY(serve::Standin::open(*loop, options));
+  bool asked = false;
+  TRY(loop->on_signals({SIGINT, SIGTERM, SIGHUP}, [&](int) {
+    if (std::exchange(asked, true) || opened->open_requests() == 0) return loop->stop();
+    opened->drain();
+  }));
+  serve::Loop::Timer ending(*loop, [&](std::int64_t due) {
+    if (asked && opened->open_requests() == 0) return loop->stop();
+    ending.at(due + 50'000'000);
+  });
+  ending.at(serve::Loop::now_ns());
+  say(context, fmt::format("listening at port {}\n", opened->port()));
+  loop->run();
+  return Exit::done;
 }
 
 }  // namespace
@@ -343,28 +383,36 @@ Command add_worker(CLI::App& app) {
   flag(*command, "--model", flags->model);
   add_forward_flags(*command, *flags);
   add_null_flags(*command, *flags);
-  flag(*command, "--service", flags->service);
-  flag(*command, "--name", flags->name);
-  within(flag(*command, "--batch", flags->batch), 0, serve::kMaxLinkBatch)->default_str("8");
+  takes(*command, "--service", flags->service, "--name", flags->name);
+  within(*command, "--batch", flags->batch, 0, serve::kMaxLinkBatch);
   within(flag(*command, "--threads", flags->threads), 1, kMaxThreads);
-  flag(*command, "--cpus", flags->cpus);
-  flag(*command, "--instance", flags->units);
-  flag(*command, "--spin", flags->spin);
-  flag(*command, "--input-shape", flags->shapes);
-  within(flag(*command, "--text-bytes", flags->text_bytes), 1, 1 << 30)->default_str("4096");
-  within(flag(*command, "--open-bytes", flags->open_bytes), 1, 1 << 30)->default_str("4194304");
-  flag(*command, "--batch-axis", flags->axes);
-  flag(*command, "--value", flags->values);
-  flag(*command, "--carry", flags->states);
-  flag(*command, "--model-version", flags->version);
-  flag(*command, "--buckets", flags->buckets);
+  takes(*command, "--cpus", flags->cpus, "--instance", flags->units, "--spin", flags->spin,
+        "--input-shape", flags->shapes);
+  within(*command, "--text-bytes", flags->text_bytes, 1, 1 << 30);
+  within(*command, "--open-bytes", flags->open_bytes, 1, 1 << 30);
+  takes(*command, "--batch-axis", flags->axes, "--value", flags->values, "--carry", flags->states,
+        "--model-version", flags->version, "--buckets", flags->buckets);
   within(flag(*command, "--hold-models", flags->hold), 0, plan::kMostSetModels);
-  flag(*command, "--no-gpu", flags->no_gpu);
-  flag(*command, "--link", flags->link);
-  flag(*command, "--with-parent", flags->with_parent);
-  add_state_dir(*command, flags->state_directory);
-  command->footer("partita worker --model resnet50.onnx --batch 16 --cpus 2-3 --threads 2");
-  return {command, [flags](Context& context) { return run_worker_command(context, *flags); }};
+  takes(*command, "--no-gpu", flags->no_gpu, "--link", flags->link, "--with-parent",
+        flags->with_parent, "--state-dir", flags->state_directory);
+  return runs(command, flags, run_worker_command,
+              "partita worker --model resnet50.onnx --batch 16 --cpus 2-3 --threads 2");
+}
+
+Command add_engine(CLI::App& app) {
+  auto [command, flags] = adding<EngineFlags>(
+      app, "engine", "Stand in for an engine of a language model: take its time, compute nothing");
+  command->group("");  // for tests and measurements
+  flag(*command, "--listen", flags->standin.listen)->default_str("127.0.0.1:0");
+  flag(*command, "--model", flags->standin.model)->default_str("standin");
+  flag(*command, "--step-cost", flags->cost)->capture_default_str();
+  within(*command, "--sequences", flags->standin.spec.sequences, 1, 100'000);
+  within(*command, "--step-tokens", flags->standin.spec.step_tokens, 1, 1'000'000);
+  within(*command, "--kv-tokens", flags->kv_tokens, 16, 1e9);
+  flag(*command, "--no-metrics", flags->no_metrics);
+  return runs(command, flags, run_engine,
+              "partita engine --listen 127.0.0.1:9001 --model chat --step-cost "
+              "step=10,sequence=0.1,prompt_token=0.05");
 }
 
 }  // namespace partita::cli

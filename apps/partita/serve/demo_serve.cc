@@ -1,20 +1,219 @@
 #include "serve/demo_serve.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 
-#include "flags.h"
+#include "act/gateway_state.h"
+#include "act/workers_state.h"
+#include "base/child.h"
+#include "base/processes.h"
+#include "command.h"
+#include "llm/points.h"
 #include "profile/readers.h"
-#include "serve/demo_circle.h"
+#include "serve/onnx/models.h"
 #include "serve/worker/cpu_list.h"
 #include "serve/worker/ort_library.h"
 
 namespace partita::cli {
 namespace {
+
+// Without any progress: a machine that is busy may take as long as it likes.
+constexpr std::int64_t kPatience = 60'000'000'000;
+constexpr int kMostRestarts = 3;  // of a worker
+
+constexpr long kTicksOfProgress = 10;  // who only looks at a clock now and then uses less
+
+// Of a processor, as /proc/PID/stat says: fields 14 and 15, counted behind the name.
+long ticks_in(const std::string& stat) {
+  const std::vector<std::string> fields = split(stat.substr(stat.rfind(')') + 1), ' ');
+  const auto field = [&](std::size_t i) {
+    return i < fields.size() ? parse_number<long>(fields[i]).value_or(0) : 0;
+  };
+  return field(12) + field(13);  // the first is empty
+}
+
+std::size_t ready_in(const actuate::GatewayState& state) {
+  return static_cast<std::size_t>(std::ranges::count(state.workers, actuate::WorkerReadiness::ready,
+                                                     [](const auto& one) { return one.state; }));
+}
+
+// What demos of serving share: this program run as people would type it, in a folder of the demo's,
+// on a simulated GPU whose units are this machine's cores; a gateway and a supervisor that end with
+// the demo.
+class DemoCircle {
+ public:
+  using Words = std::vector<std::string>;
+  static constexpr std::int64_t kMs = 1'000'000;
+
+  // `name`: of the command, for refusals; `folder` as it is shown.
+  DemoCircle(Context& context, std::string name, std::string folder)
+      : context_(context),
+        name_(std::move(name)),
+        shown_(std::move(folder)),
+        folder_(std::filesystem::absolute(shown_)) {}
+
+ protected:
+  std::string in(const std::string& name) const { return (folder_ / name).string(); }
+  static std::string program() {
+    std::error_code ignored;
+    return std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+  }
+  // a file of an earlier run
+  void forget(const std::string& name) const {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_ / name, ignored);
+  }
+  void headline(const std::string& text) {
+    const Painter painter(context_.colour);
+    say(context_, fmt::format("\n{}\n\n", painter.bold(fmt::format("{}. {}", ++step_, text))));
+  }
+  Error refusal(const std::string& why) const { return {ErrorCode::environment, why, name_}; }
+
+  static Result<Child> launch(const Words& words, const std::string& output) {
+    ChildSpec spec{.program = kOwnProgram, .argv = {"partita"}, .output = output};
+    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+    return Child::start(spec);
+  }
+  // Shows a command as one would type it, and starts it; command() waits for its end, must(): which
+  // is to be 0.
+  Result<Child> begin(const Words& words, const std::string& output = {}) {
+    const Painter painter(context_.colour);
+    say(context_, painter.dim(fmt::format("$ partita {}", joined(shortened(words), " "))) + "\n");
+    return launch(words, output);
+  }
+  Result<int> command(const Words& words, const std::string& output = {}) {
+    auto child = TRY(begin(words, output));
+    return child.wait();
+  }
+  Result<void> must(const Words& words, const std::string& output = {}) {
+    const int status = TRY(command(words, output));
+    if (status != 0) return failed(refusal(fmt::format("`{}` ended with {}", words[0], status)));
+    return {};
+  }
+
+  // An empty node with one GPU of this model, for everything that is started.
+  Result<void> clean_node(const std::string& gpu_model) {
+    forget("state");
+    forget("node.state");
+    TRY(context_.files.make_directories(in("state")));
+    const std::string node =
+        fmt::format("gpus: [{{model: {}, count: 1, mig: true}}]\nstate: {}\nspeed: 0\n", gpu_model,
+                    in("node.state"));
+    ::setenv("PARTITA_SIM", in("node.yaml").c_str(), 1);
+    ::setenv("PARTITA_STATE_DIR", in("state").c_str(), 1);
+    return context_.files.write_atomic(in("node.yaml"), node);
+  }
+  // A gateway, a supervisor with this command, and plan.json applied: once so many workers are
+  // ready, url() is where they serve.
+  Result<void> begin_serving(int port, const std::string& worker, std::size_t workers) {
+    gateway_.emplace(
+        TRY(launch({"gateway", "--http", fmt::format("127.0.0.1:{}", port)}, in("gateway.log"))));
+    workers_.emplace(TRY(launch({"workers", "--command", worker}, in("workers.log"))));
+    TRY(must({"apply", in("plan.json"), "--driver", "sim"}, in("apply.log")));
+    TRY(until_ready(workers));
+    url_ = TRY(listening_at());
+    return {};
+  }
+  Result<void> until_ready(std::size_t workers) {
+    Progress progress = begin_progress();
+    bool failing = false;
+    while (gateway_->runs() && workers_->runs() && !failing) {
+      const Result<std::string> text = context_.files.read(actuate::gateway_path(in("state")));
+      if (text) {
+        const auto state = actuate::parse_gateway("gateway.json", *text);
+        if (state && ready_in(*state) >= workers) return {};
+      }
+      std::vector<Pid> starting;
+      if (const auto started = context_.files.read(actuate::workers_path(in("state"))))
+        if (const auto state = actuate::parse_workers("workers.json", *started))
+          for (const actuate::WorkerRecord& worker : state->workers) {
+            if (worker.pid != 0) starting.push_back(worker.pid);
+            failing = failing || worker.given_up || worker.restarts > kMostRestarts;
+          }
+      if (!goes_on(progress, starting)) break;
+      context_.clock.sleep_ns(20 * kMs);
+    }
+    return failed(
+        refusal("no worker became ready; see " + shown_ + "/gateway.log and state/worker-logs"));
+  }
+  // Whoever waits for processes to be there waits as long as they get on: use time of a processor.
+  struct Progress {
+    std::int64_t until = 0;  // without any more of it
+    std::string seen = {};
+  };
+  Progress begin_progress() const { return {.until = context_.clock.now_ns() + kPatience}; }
+  bool goes_on(Progress& progress, const std::vector<Pid>& processes) const {
+    std::string now;
+    for (const Pid pid : processes) {
+      const Result<std::string> text = context_.files.read(fmt::format("/proc/{}/stat", pid));
+      now += fmt::format("{} {};", pid, text ? ticks_in(*text) / kTicksOfProgress : 0);
+    }
+    const std::int64_t time = context_.clock.now_ns();
+    if (std::exchange(progress.seen, now) != now) progress.until = time + kPatience;
+    return time < progress.until;
+  }
+  const std::string& url() const { return url_; }
+  Exit end(bool held) {
+    gateway_->terminate();
+    gateway_->wait();
+    workers_->terminate();
+    workers_->wait();
+    say(context_, held
+                      ? "every service held its objective\n"
+                      : "a service missed its objective: this machine was too busy for the demo\n");
+    return held ? Exit::done : Exit::no;
+  }
+
+  Context& context_;
+
+ private:
+  // Paths below the folder, as they would be typed.
+  Words shortened(Words words) const {
+    const std::string whole = folder_.string();
+    for (std::string& word : words) {
+      for (std::size_t at = word.find(whole); at != word.npos; at = word.find(whole, at + 1))
+        word.replace(at, whole.size(), shown_);
+      if (word.find(' ') != word.npos) word = "'" + word + "'";
+    }
+    return words;
+  }
+  // The gateway's first line says where it listens.
+  Result<std::string> listening_at() {
+    const std::string log = TRY(context_.files.read(in("gateway.log")));
+    const std::size_t begin = log.rfind("listening at ");
+    if (begin == log.npos) return failed(refusal("the gateway does not listen"));
+    const std::size_t from = begin + 13;
+    return log.substr(from, log.find(',', from) - from);
+  }
+
+  std::string name_, shown_;
+  std::filesystem::path folder_;
+  int step_ = 0;
+  std::string url_;
+  std::optional<Child> gateway_, workers_;
+};
+
+struct ModelsFlags {
+  std::string folder;
+  std::uint64_t seed = 1;
+};
+
+Result<Exit> write_models(Context& context, const ModelsFlags& flags) {
+  TRY(context.files.make_directories(flags.folder));
+  const std::pair<std::string, serve::OnnxGraph> models[] = {
+      {"mlp", serve::onnx_mlp({}, flags.seed)},
+      {"cnn", serve::onnx_cnn({}, flags.seed)},
+      {"transformer", serve::onnx_transformer({}, flags.seed)}};
+  for (const auto& [name, graph] : models) {
+    const std::string path = fmt::format("{}/{}.onnx", flags.folder, name);
+    const std::string bytes = graph.bytes();
+    TRY(context.files.write_atomic(path, bytes));
+    say(context, fmt::format("{}  {} KiB\n", path, (bytes.size() + 1023) / 1024));
+  }
+  return Exit::done;
+}
 
 constexpr double kMostOfAUnit = 0.25;  // gateway and load generator need the cores, too
 
@@ -48,7 +247,6 @@ class ServeDemo : DemoCircle {
   }
 
  private:
-  // ---- the steps ----
 
   Result<void> prepare() {
     if (serve::usable_cpus().size() < 2)
@@ -56,11 +254,10 @@ class ServeDemo : DemoCircle {
     TRY(clean_node("CPU-2"));
     forget("profile.csv");
     real_ = serve::OrtLibrary::load(serve::onnxruntime_places(program())).has_value();
-    if (!real_) {
+    if (!real_)
       say(context_,
           "left out: real models, because ONNX Runtime is not here "
           "(tools/get_onnxruntime gets it); workers that only take time stand in\n");
-    }
     if (!real_) return {};
     headline("Two small models, made here");
     return must({"demo", "models", in("models")});
@@ -107,10 +304,9 @@ class ServeDemo : DemoCircle {
   Result<void> plan_for(const std::vector<DemoModel>& models, const std::string& plan) {
     if (plan == "plan.json") headline("A plan, judged");
     std::string text = "services:\n";
-    for (const DemoModel& model : models) {
+    for (const DemoModel& model : models)
       text += fmt::format("  - {{name: {0}, model: {0}, rate_rps: {1:g}, slo_ms: {2:g}}}\n",
                           model.name, rates_[model.name], model.slo_ms);
-    }
     say(context_, text + "\n");
     TRY(context_.files.write_atomic(in("services.yaml"), text));
     Words words = {"plan",  "--services", in("services.yaml"), "--profiles", in("profile.csv"),
@@ -124,13 +320,11 @@ class ServeDemo : DemoCircle {
     headline("Gateway, workers, and the plan applied");
     const std::string worker = real_ ? "--model " + in("models") + "/{service}.onnx"
                                      : std::string("--null --batch-us 500 --item-us 200");
-    if (auto done = begin_serving(flags_.port,
-                                  "'" + program() + "' worker " + worker +
-                                      " --service {service} --batch {batch} "
-                                      "--units {profile}@{start}",
-                                  1);
-        !done)
-      return done;
+    TRY(begin_serving(flags_.port,
+                      "'" + program() + "' worker " + worker +
+                          " --service {service} --batch {batch} "
+                          "--units {profile}@{start}",
+                      1));
     say(context_, fmt::format("serving at {0}; try  curl {0}/v2/models/{1}\n", url(), kMlp.name));
     return {};
   }
@@ -176,17 +370,241 @@ class ServeDemo : DemoCircle {
   std::map<std::string, double> rates_;
 };
 
+// Two language models and, on a unit that shares a core with the first, a service that uses little.
+struct DemoLlm {
+  const char *name, *layers, *width;  // of the model
+  int in, out;                        // tokens of its requests, on average
+  const char* cost;                   // of a step of what stands in
+};
+constexpr DemoLlm kLlms[] = {
+    {"chat", "4", "512", 48, 24, "step=4,sequence=1.5,prompt_token=0.8"},
+    {"assist", "4", "256", 64, 16, "step=2,sequence=0.6,prompt_token=0.3"}};
+constexpr char kUnits[] = "CPU-3", kShapes[] = "32/16,96/16,48/32", kInFlight[] = "1,2,6";
+constexpr double kShareOfFull = 0.5;   // of what a full engine carries: the cores do more
+constexpr double kSlack = 5;           // of what is promised, over what is measured at its fullest
+constexpr double kVisionRps = 20, kVisionMs = 100;
+
+struct LlmFlags {
+  std::string folder = "build/demo-llm";
+  int port = 0;
+  std::uint64_t seed = 1;
+};
+
+class LlmDemo : DemoCircle {
+ public:
+  LlmDemo(Context& context, const LlmFlags& flags)
+      : DemoCircle(context, "demo llm", flags.folder), flags_(flags) {}
+
+  Result<Exit> run() {
+    for (const auto step : {&LlmDemo::prepare, &LlmDemo::make_models, &LlmDemo::measure,
+                            &LlmDemo::plan, &LlmDemo::serve})
+      TRY((this->*step)());
+    headline("Traffic, and what was predicted for it");
+    const int load =
+        TRY(command({"load", "--url", url(), "--services", in("services.yaml"), "--plan",
+                     in("plan.json"), "--profiles", profiles(), "--duration", "30s", "--require",
+                     "0.98", "--seed", std::to_string(flags_.seed)}));
+    return end(load == 0);
+  }
+
+ private:
+  std::string profiles() const { return in("points.csv") + "," + in("vision.csv"); }
+
+  Result<void> prepare() {
+    if (serve::usable_cpus().size() < 2)
+      return failed(refusal("needs two cores, one for each language model"));
+    TRY(clean_node(kUnits));
+    for (const char* name : {"points.csv", "vision.csv"}) forget(name);
+    const auto build = std::filesystem::path(program()).parent_path().parent_path();
+    addon_ = (build / "llm_engine").string();
+    tools_ = (build.parent_path() / "tools/llm_engine").string();
+    real_ = context_.files.exists(addon_ + "/llama-addon.node") &&
+            context_.files.exists(tools_ + "/server.mjs");
+    if (!real_)
+      say(context_,
+          "left out: a real engine, because llama.cpp is not here (tools/get_llm_engine gets it, "
+          "with npm, from the network); engines that only take time stand in\n");
+    return {};
+  }
+
+  Result<void> make_models() {
+    if (!real_) return {};
+    headline("Two language models of random weights, made here");
+    for (const DemoLlm& model : kLlms) {
+      auto made = TRY(Child::start({.argv = {"node", tools_ + "/make_model.mjs", model_file(model),
+                                             "--layers", model.layers, "--width", model.width}}));
+      if (made.wait() != 0) return failed(refusal("the model cannot be written"));
+      say(context_,
+          fmt::format("{}: {} layers of width {}\n", model.name, model.layers, model.width));
+    }
+    return {};
+  }
+
+  std::string model_file(const DemoLlm& model) const {
+    return in(std::string(model.name) + ".gguf");
+  }
+
+  // What runs an engine of that model, for a shell.
+  std::string engine(const DemoLlm& model, const std::string& port,
+                     const std::string& place) const {
+    if (real_)
+      return fmt::format(
+          "exec node '{}/server.mjs' --addon '{}' --model '{}' --name {} --port {} "
+          "--units {}",
+          tools_, addon_, model_file(model), model.name, port, place);
+    return fmt::format(
+        "exec '{}' engine --model {} --listen 127.0.0.1:{} --step-tokens 256 "
+        "--step-cost {}",
+        program(), model.name, port, model.cost);
+  }
+
+  Result<void> measure() {
+    headline("What they do on one core of this machine");
+    for (const DemoLlm& model : kLlms) {
+      const std::string log_name = fmt::format("{}.log", model.name), log = in(log_name);
+      forget(log_name.c_str());  // an earlier demo's: its first line has another port
+      auto running = TRY(Child::start(
+          {.argv = {"sh", "-c", engine(model, "0", "1u@0")}, .called = "node", .output = log}));
+      const auto there = TRY(listening(running, log));
+      Words words = split(
+          fmt::format("profile measure --openai {} --name {} --told system={} --told profile=1u "
+                      "--told tp=1 --told step_tokens=256 --told kv_tokens=32768 --token-shapes {} "
+                      "--in-flight {} -o",
+                      there, model.name, kUnits, kShapes, kInFlight),
+          ' ');
+      words.push_back(in("points.csv"));
+      TRY(must(words));
+      running.terminate();
+      running.wait();
+    }
+    return measure_vision();
+  }
+
+  // On a machine that is busy a short look tells nothing: then a longer one.
+  Result<void> measure_vision() {
+    for (const char* time : {"500ms", "2s", "8s", "30s"}) {
+      const int status = TRY(command(
+          {"profile", "measure", "--null", "--name", "vision", "--worker-flag=--batch-us",
+           "--worker-flag=500", "--worker-flag=--item-us", "--worker-flag=200", "--instances", "1",
+           "--batches", "1,4", "--point-time", time, "--precision", "10", "-o", in("vision.csv")}));
+      if (status == 0) return {};
+      forget("vision.csv");
+    }
+    return failed(refusal("`profile` measures nothing that is sure: this machine is too busy"));
+  }
+
+  // An engine's first line ends in its port.
+  Result<std::string> listening(Child& engine, const std::string& log) {
+    for (Progress progress = begin_progress();
+         engine.runs() && goes_on(progress, {engine.pid()});) {
+      const Result<std::string> text = context_.files.read(log);
+      const std::size_t end = text && text->starts_with("listening at ") ? text->find('\n') : 0;
+      if (end != 0 && end != std::string::npos)
+        return "http://127.0.0.1:" + text->substr(0, end).substr(text->find_last_of(": ", end) + 1);
+      context_.clock.sleep_ns(50 * kMs);
+    }
+    return failed(refusal("the engine does not listen; see " + log));
+  }
+
+  // A service as the measurements let it be: what a full engine takes, with slack, and a share of
+  // the requests that it carries, of those of which it carries least: on a busy machine one point
+  // is several times as fast as the next.
+  Result<std::string> service_of(const DemoLlm& model) {
+    const std::string text = TRY(context_.files.read(in("points.csv")));
+    const auto all = TRY(llm::parse_points(in("points.csv"), text));
+    double ttft = 0, tpot = 0, fullest = 0, rate = 0;
+    for (const llm::Measured& measured : all) {
+      if (measured.configuration.model != model.name) continue;
+      for (const llm::Point& point : measured.points) {
+        ttft = std::max(ttft, point.ttft.value);
+        tpot = std::max(tpot, point.tpot.value);
+        const double carries = 1e3 * point.concurrency /
+                               (point.ttft.value + point.tpot.value * point.shape.tokens_out);
+        rate = point.concurrency > fullest    ? carries
+               : point.concurrency == fullest ? std::min(rate, carries)
+                                              : rate;
+        fullest = std::max(fullest, point.concurrency);
+      }
+    }
+    return fmt::format(
+        "  - {{name: {0}, kind: llm, model: {0}, rate_rps: {1:.2g}, slo: {{ttft_ms: {2:.2g}, "
+        "tpot_ms: {3:.2g}, percentile: 95}}, tokens: {{in: {{mean: {4}, cv: 0.3}}, out: {5}}}}}\n",
+        model.name, kShareOfFull * rate, std::ceil(kSlack * ttft), std::ceil(kSlack * tpot),
+        model.in, model.out);
+  }
+
+  Result<void> plan() {
+    headline("A plan for both and an ordinary service, judged");
+    std::string text =
+        fmt::format("services:\n  - {{name: vision, model: vision, rate_rps: {}, slo_ms: {}}}\n",
+                    kVisionRps, kVisionMs);
+    for (const DemoLlm& model : kLlms) {
+      const auto service = TRY(service_of(model));
+      text += service;
+    }
+    say(context_, text + "\n");
+    TRY(context_.files.write_atomic(in("services.yaml"), text));
+    const Words words = {"plan",  "--services", in("services.yaml"), "--profiles", profiles(),
+                         "--gpu", kUnits,       "--max-gpus",        "1"};
+    TRY(must(words));
+    Words kept = words;
+    kept.insert(kept.end(), {"--format", "json", "-o", in("plan.json")});
+    return must(kept);
+  }
+
+  // One command for all workers: a script that knows the services.
+  Result<void> serve() {
+    headline("Gateway, engines, a worker, and the plan applied");
+    std::string script = "case \"$1\" in\n";
+    for (const DemoLlm& model : kLlms)
+      script += fmt::format("{}) {} ;;\n", model.name, engine(model, "\"$2\"", "\"$3\""));
+    script += fmt::format(
+        "*) exec '{}' worker --null --batch-us 500 --item-us 200 --service \"$1\" --batch \"$4\" "
+        ";;\n"
+        "esac\n",
+        program());
+    TRY(context_.files.write_atomic(in("worker.sh"), script));
+    return begin_serving(flags_.port,
+                         fmt::format("sh '{}' {{service}} {{port}} {{profile}}@{{start}} {{batch}}",
+                                     in("worker.sh")),
+                         std::size(kLlms) + 1);
+  }
+
+  const LlmFlags& flags_;
+  bool real_ = false;
+  std::string addon_, tools_;
+};
+
 }  // namespace
+
+Command add_demo_models(CLI::App& demo) {
+  auto [command, flags] = adding<ModelsFlags>(
+      demo, "models", "Write small ONNX models (an MLP, a CNN, a transformer) with seeded weights");
+  command->add_option("DIR", flags->folder, "Where to")->type_name("DIR")->required();
+  add_seed(*command, flags->seed);
+  return runs(command, flags, write_models, "partita demo models build/models");
+}
 
 Command add_demo_serve(CLI::App& demo) {
   auto [command, flags] = adding<ServeFlags>(
       demo, "serve",
       "The whole circle on this machine's cores: measure, plan, serve, move under load");
   flag(*command, "--folder", flags->folder)->capture_default_str();
-  within(flag(*command, "--port", flags->port), 0, 65535)->capture_default_str();
+  within(*command, "--port", flags->port, 0, 65535);
   add_seed(*command, flags->seed);
   command->footer("partita demo serve\npartita demo serve --port 8000");
   return {command, [flags](Context& context) { return ServeDemo(context, *flags).run(); }};
+}
+
+Command add_demo_llm(CLI::App& demo) {
+  auto [command, flags] = adding<LlmFlags>(
+      demo, "llm",
+      "The whole circle of language models on this machine's cores: measure, plan, serve");
+  flag(*command, "--folder", flags->folder)->capture_default_str();
+  within(*command, "--port", flags->port, 0, 65535);
+  add_seed(*command, flags->seed);
+  command->footer("tools/get_llm_engine; partita demo llm");
+  return {command, [flags](Context& context) { return LlmDemo(context, *flags).run(); }};
 }
 
 }  // namespace partita::cli

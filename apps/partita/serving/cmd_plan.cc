@@ -1,24 +1,179 @@
-#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/input_output.h"
 #include "base/large_pages.h"
+#include "base/shell_word.h"
 #include "commands.h"
 #include "decide/advice.h"
+#include "decide/comparison_report.h"
+#include "decide/day.h"
+#include "decide/day_verdict.h"
+#include "decide/doubts.h"
+#include "decide/gpu_costs.h"
 #include "decide/layout_file.h"
+#include "decide/other_traffic.h"
+#include "decide/reasons.h"
+#include "decide/serving.h"
+#include "decide/serving_inputs.h"
+#include "decide/serving_report.h"
 #include "decide/simulate.h"
-#include "flags.h"
+#include "forms/day_forms.h"
 #include "forms/serving_forms.h"
+#include "plan/predictions.h"
+#include "planners/batch/scheduler.h"
+#include "planners/serving/planner.h"
+#include "profile/workload_profile.h"
 #include "progress.h"
-#include "reasons.h"
-#include "serving/day.h"
-#include "serving/inputs.h"
-#include "serving/replanning.h"
+#include "show/rows.h"
+#include "sim/report_forms.h"
 
 namespace partita::cli {
 namespace {
+
+// The flags that name the inputs of serving commands.
+struct PlanFlags {
+  std::string plan;  // path
+  decide::ProblemFiles problem;
+};
+
+// `partita plan --day`: its flags, and what it does.
+struct DayFlags {
+  bool day = false;
+  std::string change_time = "5m";
+  decide::TariffFiles tariff;
+};
+
+struct DayRun {
+  DayFlags flags;
+  int max_gpus = 0;  // 0: as many as needed
+  long node_budget = 0;
+  Output output;
+};
+
+// `partita plan --current`: its flags, and what it prints of the changes and of the trade-off
+// between GPUs and moves.
+struct ReplanFlags {
+  std::string current;  // path; empty: plan from scratch
+  int max_moves = -1;   // -1: as many as needed
+};
+
+void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags) {
+  flag(command, "--services", flags.services)->required();
+  auto* profiles = flag(command, "--profiles", flags.profiles);
+  flag(command, "--fleet", flags.fleet)->excludes(profiles);
+  flag(command, "--slo-rule", flags.rule);
+  within(flag(command, "--max-processes", flags.max_processes), 1, profile::kMaxProcesses);
+  within(flag(command, "--survive", flags.survive), 0, plan::kMostLost);
+  takes(command, "--at", flags.at, "--gpu-costs", flags.objective.costs, "--power-table",
+        flags.objective.power_table, "--catalogue", flags.catalogue);
+}
+
+// --dispatch; `what` opens the help text.
+void add_dispatch(CLI::App& command, std::string& dispatch) {
+  one_of(flag(command, "--dispatch", dispatch), {"pooled", "paced", "shared-queue", "per-process"});
+}
+
+// --gpu as well, for commands that choose the GPU model rather than read it from a plan.
+void add_gpu_flag(CLI::App& command, decide::ProblemFiles& flags) {
+  flag(command, "--gpu", flags.gpu)->excludes("--fleet");
+}
+
+// PLAN and the problem flags (the GPU model is the plan's).
+void add_plan_flags(CLI::App& command, PlanFlags& flags) {
+  file_argument(command, "PLAN", flags.plan,
+                "A plan (JSON), as `partita plan --format json` writes it")
+      ->required();
+  add_problem_flags(command, flags.problem);
+}
+
+// Warnings about inputs that are probably not meant, on standard error.
+void say_doubts(Context& context, const plan::ServingProblem& problem,
+                const decide::ProblemFiles& flags) {
+  for (const std::string& doubt : decide::doubts(problem, flags.services))
+    complain(context, "warning: " + doubt);
+}
+
+// What of the plan rests on predictions, on standard error.
+void say_predictions(Context& context, const std::string& file, const plan::ServingPlan& plan) {
+  const std::string predictions = plan::predictions_text(plan);
+  if (!predictions.empty()) complain(context, fmt::format("{}: {}", file, predictions));
+}
+
+void add_node_budget(CLI::App& command, long& node_budget) {
+  within(command, "--node-budget", node_budget, 1, 1e12);
+}
+
+// Why so many GPUs are not enough: at some time of the day more are in use.
+std::vector<plan::Reason> more_than(const plan::DayPlan& day, int max_gpus) {
+  std::vector<plan::Reason> reasons;
+  const auto report = [&](const std::string& subject, int gpus) {
+    if (gpus > max_gpus)
+      reasons.push_back({"fleet_count", subject, static_cast<double>(max_gpus),
+                         static_cast<double>(gpus), "GPUs at once"});
+  };
+  for (const plan::DayPeriod& period : day.periods)
+    report("from " + plan::clock_text(period.from), period.plan.objective.gpus);
+  for (const plan::DayChange& change : day.changes)
+    report("change at " + plan::clock_text(change.at), change.gpus);
+  return reasons;
+}
+
+void add_day_flags(CLI::App& command, DayFlags& flags) {
+  auto* day = flag(command, "--day", flags.day)->excludes("--current")->excludes("--at");
+  flag(command, "--change-time", flags.change_time)->default_str(flags.change_time)->needs(day);
+  add_tariff_flags(command, flags.tariff)->needs(day);
+}
+
+// Plans the problem's day and writes it.
+Result<Exit> run_day(Context& context, const DayRun& run, const plan::ServingProblem& problem) {
+  const Seconds change_time = TRY(parse_duration("--change-time", run.flags.change_time));
+  const auto tariff = TRY(decide::load_tariff(context.files, run.flags.tariff));
+  Progress progress(context);
+  const auto made =
+      TRY(decide::plan_day(problem, {{run.node_budget, progress.watch()}, change_time, tariff}));
+  if (!made.day) return refuse(context, run.output, "plan", made.refusals);
+  const plan::DayPlan& day = *made.day;
+  if (run.max_gpus > 0) {
+    const auto reasons = more_than(day, run.max_gpus);
+    if (!reasons.empty()) return refuse(context, run.output, "plan", reasons);
+  }
+  return finish(context, run.output,
+                run.output.json() ? forms::day_json(day)
+                : run.output.svg()
+                    ? forms::day_svg(day)
+                    : forms::day_text(day, run.output.file.empty() ? context.width : 100));
+}
+
+using planners::serving::CurvePoint;
+
+void add_replan_flags(CLI::App& command, ReplanFlags& flags) {
+  auto* current = flag(command, "--current", flags.current);
+  within(flag(command, "--max-moves", flags.max_moves), 0, 1e6)->needs(current);
+}
+
+// What the plan's document says of it, in the key `incremental`.
+forms::PlanChanges changes_of(const decide::MadeAgain& outcome) {
+  const planners::serving::Changes& c = outcome.changes;
+  forms::PlanChanges changes{c.kept, c.restarted, c.moved, c.created, c.removed, {}};
+  for (const CurvePoint& point : outcome.curve)
+    changes.curve.push_back(
+        {point.gpus, point.cost, point.moves, point.lower_bound, point.proven()});
+  return changes;
+}
+
+// For people: what is kept, moved, created and removed, and the curve.
+std::string changes_text(const decide::MadeAgain& outcome) {
+  const planners::serving::Changes& c = outcome.changes;
+  Table table = headed("GPUS|TO CREATE|AT LEAST|PROVEN");
+  for (const CurvePoint& point : outcome.curve)
+    table.add("{}|{}|{}|{}", point.gpus, point.moves, point.lower_bound,
+              point.proven() ? "yes" : "no");
+  return fmt::format("\ninstances: {} kept, {} restarted, {} moved, {} created, {} removed\n{}",
+                     c.kept, c.restarted, c.moved, c.created, c.removed,
+                     table.rows.empty() ? "" : "\n" + to_string(table));
+}
 
 struct PlanCommandFlags {
   decide::ProblemFiles problem;
@@ -174,6 +329,276 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   return Exit::done;
 }
 
+struct CompareFlags {
+  decide::ProblemFiles problem;
+  std::optional<std::string> planners;  // none: those that can plan all of the services
+  std::string duration = "60s";
+  decide::CompareOptions options;
+  Output output;
+};
+
+Result<Exit> run_compare(Context& context, const CompareFlags& flags) {
+  decide::CompareOptions options = flags.options;
+  options.duration = TRY(parse_duration("--duration", flags.duration));
+  const auto problem = TRY(decide::load_problem(context.files, flags.problem));
+  const bool unasked = flags.problem.rule.empty() && flags.problem.dispatch.empty();
+  const auto asked = unasked ? std::nullopt : std::optional(problem.rule);
+  const std::string planners =
+      flags.planners ? *flags.planners : decide::usual_contestants(problem);
+  const auto contestants = TRY(decide::parse_contestants("--planners", planners, asked));
+  const auto standings =
+      TRY(decide::compare(problem, contestants, options, Progress(context).watch()));
+  const auto content =
+      TRY(wants_document(flags.output)
+              ? document_as(flags.output, decide::comparison_json(standings, options))
+              : decide::comparison_text(standings, options));
+  const bool any = std::ranges::any_of(
+      standings, [](const decide::Standing& standing) { return standing.made.plan.has_value(); });
+  return finish(context, flags.output, content, any ? Exit::done : Exit::no);
+}
+
+struct VerifyFlags {
+  PlanFlags plan;
+  Output output;
+};
+
+Result<Exit> verify_day(Context& context, const VerifyFlags& flags, const plan::DayPlan& day) {
+  const auto judged =
+      TRY(decide::judge_day(context.files, flags.plan.plan, day, flags.plan.problem));
+  say_doubts(context, judged.problem, flags.plan.problem);
+  return say_verdict(
+      context, flags.output, flags.plan.plan,
+      fmt::format("ok: {} services, {} periods on {} GPUs at most, no violation\n",
+                  judged.problem.services.size(), day.periods.size(), plan::most_gpus(day)),
+      judged.violations);
+}
+
+Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
+  const std::string& file = flags.plan.plan;
+  const auto text = TRY(read_input(context.files, "PLAN", file));
+  if (flags.plan.problem.at.empty())
+    if (const auto day = forms::parse_day(file, text)) return verify_day(context, flags, *day);
+  auto plan = decide::parse_plan_at(file, text, flags.plan.problem.at);
+  if (!plan) return failed(plan.error());
+  const auto [problem, verdict] =
+      TRY(decide::judge_plan(context.files, file, *std::move(plan), flags.plan.problem));
+  say_doubts(context, problem, flags.plan.problem);
+  if (verdict) say_predictions(context, flags.plan.plan, **verdict);
+  const std::string ok =
+      verdict ? fmt::format("ok: {} on {}, no violation ({})\n",
+                            count_text(std::ssize(problem.services), "service"),
+                            count_text(std::ssize((*verdict)->gpus), "GPU"),
+                            plan::to_string(problem.rule))
+              : std::string{};
+  const bool shared = verdict && plan::shares_gpus(**verdict);
+  const std::string note = shared ? fmt::format("{}\n", plan::kSharesJudged) : std::string{};
+  return say_verdict(context, flags.output, flags.plan.plan, ok + note,
+                     verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
+}
+
+struct SimulateFlags {
+  PlanFlags plan;
+  std::string duration = "60s";
+  decide::OtherTraffic traffic;
+  std::string batching = "paced";
+  std::string dispatch;  // empty: the plan's
+  double lateness_ms = 0;
+  bool no_shed = false;
+  std::uint64_t seed = 1;
+  double require = 0;
+  Output output;
+};
+
+Result<sim::ServingOptions> options_of(const SimulateFlags& flags) {
+  sim::ServingOptions options;
+  options.duration = TRY(parse_duration("--duration", flags.duration));
+  options.seed = flags.seed;
+  options.shed = !flags.no_shed;
+  options.batching = flags.batching == "full" ? sim::BatchingKind::full : sim::BatchingKind::paced;
+  options.mean_lateness = Millis{flags.lateness_ms};
+  if (!flags.dispatch.empty()) options.dispatch = TRY(plan::parse_dispatch(flags.dispatch));
+  return options;
+}
+
+// What is played instead of what the services declare.
+void add_traffic_flags(CLI::App& command, decide::OtherTraffic& traffic) {
+  flag(command, "--arrivals", traffic.arrivals);
+  within(command, "--load", traffic.load, 1e-6, 1e6);
+  flag(command, "--what-if", traffic.what_if)->allow_extra_args(false);
+}
+
+// `when`: " from 08:00" of a plan for a day.
+Exit missed(Context& context, const sim::ServingReport& report, double require,
+            const std::string& when = {}) {
+  Exit exit = Exit::done;
+  for (const sim::ServiceReport& service : report.services) {
+    if (service.slo_attainment >= require) continue;
+    complain(context, fmt::format("service {}{}: slo_attainment: have {:.6f}, need {}",
+                                  service.name, when, service.slo_attainment, require));
+    exit = Exit::no;
+  }
+  return exit;
+}
+
+struct Played {
+  decide::PlayedTraffic traffic;
+  decide::Timed<sim::ServingReport> timed;
+};
+
+// The plan under the flags' traffic; none: it is broken, which has been said. `doubts`: what it
+// rests on is said, too.
+Result<std::optional<Played>> play_plan(Context& context, const SimulateFlags& flags,
+                                        plan::ServingPlan plan, const decide::ProblemFiles& inputs,
+                                        bool doubts) {
+  const sim::ServingOptions options = TRY(options_of(flags));
+  const auto [problem, verdict] =
+      TRY(decide::judge_plan(context.files, flags.plan.plan, std::move(plan), inputs));
+  auto played = TRY(decide::play(context.files, problem, flags.traffic, options));
+  if (!verdict) {
+    complain(context, decide::reasons_text(flags.plan.plan + ": the plan is broken:",
+                                           verdict.error().violations));
+    return std::optional<Played>{};
+  }
+  if (doubts) {
+    say_doubts(context, problem, inputs);
+    say_predictions(context, flags.plan.plan, **verdict);
+  }
+  auto timed = TRY(
+      decide::simulate(played.problem, *verdict, played.options, Progress(context).watch().cpu_ms));
+  timed.report.load = flags.traffic.load;
+  return std::optional(Played{std::move(played), std::move(timed)});
+}
+
+Result<Exit> simulate_plan(Context& context, const SimulateFlags& flags, plan::ServingPlan plan) {
+  const auto played = TRY(play_plan(context, flags, std::move(plan), flags.plan.problem, true));
+  if (!played) return Exit::no;
+  const auto& [traffic, timed] = *played;
+  const std::string content = TRY(
+      wants_document(flags.output)
+          ? document_as(flags.output,
+                        sim::report_json(timed.report, flags.seed, timed.events_per_second))
+      : flags.output.svg() ? decide::report_svg(traffic.problem, timed.report, traffic.options)
+                           : decide::report_text(traffic.problem, timed.report, traffic.options));
+  TRY(deliver(context, flags.output, content));
+  return missed(context, timed.report, flags.require);
+}
+
+// A row for each period: what was asked for in it, and whom it served worst.
+std::string day_report_text(const SimulateFlags& flags, const sim::StatedDayReport& day) {
+  Table table = headed("FROM|TO|GPUS|OFFERED|COMPLETED|WORST SERVICE|IN SLO|p99 ms");
+  for (const sim::StatedDayReport::Period& period : day.periods) {
+    long offered = 0, completed = 0;
+    const auto& services = period.report.services;
+    for (const sim::ServiceReport& service : services) {
+      offered += service.offered;
+      completed += service.completed;
+    }
+    const auto worst = std::min_element(
+        services.begin(), services.end(),
+        [](const auto& a, const auto& b) { return a.slo_attainment < b.slo_attainment; });
+    table.add("{}|{}|{}|{}|{}|{}|{}|{:.1f}", period.from, period.to, period.gpus, offered,
+              completed, worst->name, decide::percent(worst->slo_attainment), worst->p99.value);
+  }
+  return to_string(table) +
+         fmt::format("\n{} of each period, load {:g}, seed {}; changes are for `verify`\n",
+                     flags.duration, flags.traffic.load, flags.seed);
+}
+
+Result<Exit> simulate_day(Context& context, const SimulateFlags& flags, plan::DayPlan day) {
+  if (flags.output.svg())
+    return bad_input("--format", "svg shows one plan: --at HH:MM says whose of the day's");
+  sim::StatedDayReport report;
+  Exit exit = Exit::done;
+  for (plan::DayPeriod& period : day.periods) {
+    decide::ProblemFiles inputs = flags.plan.problem;
+    inputs.at = plan::clock_text(period.from);
+    const int gpus = period.plan.objective.gpus;
+    const auto played =
+        TRY(play_plan(context, flags, std::move(period.plan), inputs, report.periods.empty()));
+    if (!played) return Exit::no;
+    const auto& timed = played->timed;
+    report.periods.push_back({inputs.at, plan::clock_text(period.to), gpus,
+                              sim::stated(timed.report, flags.seed, timed.events_per_second)});
+    if (missed(context, timed.report, flags.require, " from " + inputs.at) != Exit::done)
+      exit = Exit::no;
+  }
+  const std::string content =
+      TRY(wants_document(flags.output) ? document_as(flags.output, sim::report_json(report))
+                                       : day_report_text(flags, report));
+  TRY(deliver(context, flags.output, content));
+  return exit;
+}
+
+Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
+  const std::string& file = flags.plan.plan;
+  const auto text = TRY(read_input(context.files, "PLAN", file));
+  if (flags.plan.problem.at.empty())
+    if (auto day = forms::parse_day(file, text))
+      return simulate_day(context, flags, *std::move(day));
+  auto plan = TRY(decide::parse_plan_at(file, text, flags.plan.problem.at));
+  return simulate_plan(context, flags, std::move(plan));
+}
+
+Result<Exit> run_planners(Context& context, const Output& output) {
+  nlohmann::ordered_json document{{"api_version", "partita/v1"}, {"kind", "Planners"}};
+  Table planners = headed("PLANNER|WHAT IT DOES|SLO RULE|SOURCE");
+  for (const auto& planner : planners::serving::planners()) {
+    const std::string rule =
+        planner.own_rule ? plan::to_string(*planner.own_rule) : std::string("any");
+    document["planners"].push_back({{"name", planner.name},
+                                    {"summary", planner.summary},
+                                    {"source", planner.source},
+                                    {"slo_rule", rule}});
+    planners.rows.push_back({planner.name, planner.summary, rule, planner.source});
+  }
+  Table schedulers = headed("SCHEDULER|WHAT IT DOES|SOURCE");
+  for (const auto& scheduler : planners::batch::schedulers()) {
+    document["schedulers"].push_back({{"name", scheduler.name},
+                                      {"arguments", scheduler.arguments},
+                                      {"summary", scheduler.summary},
+                                      {"source", scheduler.source}});
+    const std::string arguments = scheduler.arguments.empty() ? "" : ":" + scheduler.arguments;
+    schedulers.add("{}|{}|{}", scheduler.name + arguments, scheduler.summary, scheduler.source);
+  }
+  const std::string text = "Of services:\n\n" + to_string(planners) +
+                           "\nOf batches of tasks:\n\n" + to_string(schedulers);
+  return finish(context, output, output.json() ? document.dump(2) + "\n" : text);
+}
+
+// `partita init`: files to start from, for one's own services.
+
+constexpr std::string_view kFirstServices =
+#include "demo_first_services.inc"
+    ;
+// Predicted by data/profiles/a100-80gb.json.
+constexpr std::string_view kFirstProfiles =
+#include "demo_first_profiles.inc"
+    ;
+
+Result<Exit> run_init(Context& context, const std::string& directory) {
+  const std::string base = directory == "."           ? ""
+                           : directory.ends_with('/') ? directory
+                                                      : directory + "/";
+  const std::string services = base + "services.yaml", profiles = base + "profiles.csv";
+  for (const std::string& file : {services, profiles})
+    if (context.files.exists(file))
+      return bad_input(file, "the file exists, and init overwrites nothing; name another folder");
+  TRY(context.files.make_directories(directory));
+  TRY(context.files.write_atomic(services, kFirstServices));
+  TRY(context.files.write_atomic(profiles, kFirstProfiles));
+  const std::string inputs =
+      fmt::format("--services {} --profiles {}", shell_word(services), shell_word(profiles));
+  const std::string plan = shell_word(base + "plan.json");
+  return finish(
+      context, {},
+      fmt::format("{0} and {1} hold an example. Put your services and measurements there, then:\n\n"
+                  "    partita plan     {2} --gpu A100-80GB --format json -o {3}\n"
+                  "    partita verify   {3} {2}\n"
+                  "    partita simulate {3} {2} --duration 60s\n\n"
+                  "`partita gpus` lists the GPU models.\n",
+                  services, profiles, inputs, plan));
+}
+
 }  // namespace
 
 Command add_plan(CLI::App& app) {
@@ -191,7 +616,8 @@ Command add_plan(CLI::App& app) {
   add_node_budget(*command, flags->node_budget);
   flag(*command, "--explain", flags->explain);
   add_output(*command, flags->output, {"text", "json", "svg"});
-  command->footer(
+  return runs(
+      command, flags, run_plan,
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"
       "partita plan --services services.yaml --fleet fleet.yaml --format json -o plan.json\n"
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB "
@@ -202,7 +628,78 @@ Command add_plan(CLI::App& app) {
       "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --day "
       "--prices hours.csv\n"
       "partita plan --services day.yaml --profiles profiles.csv --gpu A100-80GB --at 20:30");
-  return {command, [flags](Context& context) { return run_plan(context, *flags); }};
+}
+
+Command add_compare(CLI::App& app) {
+  auto [command, flags] = adding<CompareFlags>(
+      app, "compare",
+      "Compare planners: GPUs, proof, planning time, and SLOs under simulated traffic");
+  add_problem_flags(*command, flags->problem);
+  add_gpu_flag(*command, flags->problem);
+  flag(*command, "--planners", flags->planners);
+  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
+  add_seed(*command, flags->options.seed);
+  add_node_budget(*command, flags->options.node_budget);
+  add_output(*command, flags->output, {"text", "json", "csv"});
+  return runs(command, flags, run_compare,
+              "partita compare --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"
+              "partita compare ... --planners exact@queueing,parvagpu@execution:0.45");
+}
+
+Command add_verify(CLI::App& app) {
+  auto [command, flags] = adding<VerifyFlags>(
+      app, "verify",
+      "Check a plan from any tool against the services, profiles and hardware rules");
+  add_plan_flags(*command, flags->plan);
+  add_output(*command, flags->output, {"text", "json"});
+  return runs(command, flags, run_verify,
+              "partita verify plan.json --services services.yaml --profiles profiles.csv\n"
+              "partita verify day.json --services services.yaml --profiles profiles.csv");
+}
+
+Command add_simulate(CLI::App& app) {
+  auto [command, flags] = adding<SimulateFlags>(
+      app, "simulate", "Run a plan under simulated traffic and report the latencies");
+  add_plan_flags(*command, flags->plan);
+  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
+  add_traffic_flags(*command, flags->traffic);
+  one_of(*command, "--batching", flags->batching, {"paced", "full"});
+  add_dispatch(*command, flags->dispatch);
+  within(*command, "--lateness", flags->lateness_ms, 0, 1000);
+  flag(*command, "--no-shed", flags->no_shed);
+  add_seed(*command, flags->seed);
+  within(flag(*command, "--require", flags->require), 0, 1);
+  add_output(*command, flags->output, {"text", "json", "svg", "csv"});
+  return runs(
+      command, flags, run_simulate,
+      "partita simulate plan.json --services services.yaml --profiles profiles.csv --require 0.99\n"
+      "partita simulate plan.json ... --format svg -o latencies.svg\n"
+      "partita simulate plan.json ... --format csv -o services.csv\n"
+      "partita simulate plan.json ... --load 1.2 --arrivals gamma:2 --what-if chat=300\n"
+      "partita simulate plan.json ... --dispatch per-process --lateness 0.3\n"
+      "partita simulate day.json ... --duration 10s");
+}
+
+Command add_planners(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "planners", "List the planners of services and the schedulers of batches, with sources");
+  auto output = std::make_shared<Output>();
+  add_output(*command, *output, {"text", "json"});
+  command->footer("partita planners");
+  return {command, [output](Context& context) { return run_planners(context, *output); }};
+}
+
+Command add_init(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "init", "Write a services file and a profile CSV to start from, and say what to run next");
+  auto directory = std::make_shared<std::string>(".");
+  command
+      ->add_option("DIR", *directory,
+                   "The folder for services.yaml and profiles.csv; made when missing")
+      ->type_name("DIR")
+      ->default_str(*directory);
+  command->footer("partita init\npartita init mine");
+  return {command, [directory](Context& context) { return run_init(context, *directory); }};
 }
 
 }  // namespace partita::cli

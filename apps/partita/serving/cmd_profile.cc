@@ -1,19 +1,13 @@
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+
+#include <cmath>
 #include <set>
 
-#include "base/append.h"
-#include "base/table.h"
-#include "base/terminal.h"
 #include "commands.h"
 #include "decide/profile_files.h"
-#include "flags.h"
 #include "forms/profile_plot.h"
+#include "llm/engine/engines.h"
+#include "llm/law_report.h"
 #include "llm/runs.h"
 #include "profile/consistency.h"
 #include "profile/fit.h"
@@ -21,10 +15,49 @@
 #include "profile/readers.h"
 #include "serve/measure/imports.h"
 #include "serve/profile_measure.h"
-#include "serving/profile_law.h"
 
 namespace partita::cli {
 namespace {
+
+struct LawFlags {
+  std::string path, kind, leave_out;
+  Output output;
+};
+
+Result<Exit> run_law(Context& context, const LawFlags& flags) {
+  if (flags.kind != "llm")
+    return bad_input("--kind", "'" + flags.kind +
+                                   "' has no law of its own here; known: llm "
+                                   "(others: `partita profile law PATH --gpu GPU`)");
+  const std::string text = TRY(read_input(context.files, "POINTS", flags.path));
+  const std::vector<llm::Measured> points = TRY(llm::parse_points(flags.path, text));
+  const llm::LeftOut left_out = flags.leave_out.empty()            ? llm::LeftOut::nothing
+                                : flags.leave_out == "concurrency" ? llm::LeftOut::concurrency
+                                                                   : llm::LeftOut::shape;
+  const Result<llm::LawReport> report = llm::law_report(points, left_out, llm::tail_errors);
+  if (!report) {
+    Error error = report.error();  // of the whole file
+    if (error.context.empty()) error.context = flags.path;
+    return failed(error);
+  }
+  return finish(
+      context, flags.output,
+      flags.output.json() ? llm::law_report_json(*report) : llm::law_report_text(*report));
+}
+
+Command add_profile_law(CLI::App& profile) {
+  auto [command, flags] = adding<LawFlags>(
+      profile, "law", "Learn laws from measured points, and say how well they predict");
+  file_argument(*command, "POINTS", flags->path,
+                "Measured points: a CSV with tokens in and out, concurrency, TTFT and TPOT")
+      ->required();
+  flag(*command, "--kind", flags->kind, "llm: services that answer token by token")->required();
+  one_of(flag(*command, "--leave-out", flags->leave_out), {"concurrency", "shape"});
+  add_output(*command, flags->output, {"text", "json"});
+  return runs(command, flags, run_law,
+              "partita profile law points.csv --kind llm --leave-out concurrency\n"
+              "partita profile law points.csv --kind llm --format json -o report.json");
+}
 
 using profile::PerformanceLaw;
 using profile::PerformanceLaws;
@@ -41,14 +74,11 @@ struct ProfileFlags : decide::ProfileNames {
   bool json() const { return output.json(); }
 };
 
-// ---------------------------------------------------------------------------------------- show
-
 // The point of a size with the highest throughput, or null.
 const ProfilePoint* best_point(const WorkloadProfile& workload, int gpcs) {
   const ProfilePoint* best = nullptr;
-  for (const ProfilePoint& p : workload.points) {
+  for (const ProfilePoint& p : workload.points)
     if (p.gpcs == gpcs && (best == nullptr || p.throughput > best->throughput)) best = &p;
-  }
   return best;
 }
 
@@ -58,10 +88,9 @@ bool any_predicted(const WorkloadProfile& workload) {
 
 std::string summary_text(const ProfileTable& table) {
   std::set<int> sizes;
-  for (const auto& [model, workload] : table) {
+  for (const auto& [model, workload] : table)
     for (const ProfilePoint& p : workload.points) sizes.insert(p.gpcs);
-  }
-  Table text{{"MODEL", "POINTS"}, {}};
+  Table text = headed("MODEL|POINTS");
   for (const int gpcs : sizes) {
     text.header.push_back(fmt::format("{}g req/s", gpcs));
     text.header.push_back("b x p");
@@ -93,14 +122,12 @@ std::string source_text(const ProfilePoint& p) {
 }
 
 std::string points_text(const WorkloadProfile& workload) {
-  Table text{{"GPCs", "PROCESSES", "BATCH", "req/s", "ms", "MiB"}, {}};
+  Table text = headed("GPCs|PROCESSES|BATCH|req/s|ms|MiB");
   const bool sources = any_predicted(workload);
   if (sources) text.header.push_back("SOURCE");
   for (const ProfilePoint& p : workload.points) {
-    text.rows.push_back({fmt::format("{}", p.gpcs), fmt::format("{}", p.processes),
-                         fmt::format("{}", p.batch), fmt::format("{:.1f}", p.throughput.value),
-                         fmt::format("{:.2f}", p.latency.value),
-                         p.memory ? fmt::format("{:.0f}", p.memory->value) : "-"});
+    text.add("{}|{}|{}|{:.1f}|{:.2f}|{}", p.gpcs, p.processes, p.batch, p.throughput.value,
+             p.latency.value, p.memory ? fmt::format("{:.0f}", p.memory->value) : "-");
     if (sources) text.rows.back().push_back(source_text(p));
   }
   return fmt::format("{}\n\n", workload.model) + to_string(text);
@@ -134,10 +161,9 @@ Result<Exit> run_plot(Context& context, const ProfileFlags& flags) {
   const WorkloadProfile workload = TRY(decide::chosen_profile(flags, table));
   const std::string plot = flags.output.svg() ? forms::plot_svg(workload, flags.processes)
                                               : forms::plot_text(workload, flags.processes);
-  if (plot.empty()) {
+  if (plot.empty())
     return bad_input("--processes", fmt::format("'{}' has no point with {} processes", flags.model,
                                                 flags.processes));
-  }
   return finish(context, flags.output, plot);
 }
 
@@ -155,8 +181,6 @@ Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
   }
   return finish(context, flags.output, flags.json() ? table_json(table) : summary_text(table));
 }
-
-// -------------------------------------------------------------------------------------- import
 
 // Runs of an engine of a language model: a file, or all that are in a folder.
 Result<Exit> run_import_runs(Context& context, const ProfileFlags& flags, llm::RunForm form) {
@@ -213,8 +237,6 @@ Result<Exit> run_import(Context& context, const ProfileFlags& flags) {
   return finish(context, flags.output, profile::native_csv(table));
 }
 
-// ----------------------------------------------------------------------------------------- fit
-
 std::string share(double value) { return fmt::format("{:.1f} %", 100 * value); }
 
 // How well a law predicts what it was fitted to and what it has not seen, as a row of the report.
@@ -242,9 +264,8 @@ Result<std::string> suspects_text(const PerformanceLaw& law, const WorkloadProfi
   const std::vector<ProfilePoint> points = TRY(profile::suspects(law, workload, gpu));
   if (points.empty()) return std::string();
   std::vector<std::string> names;
-  for (const ProfilePoint& p : points) {
+  for (const ProfilePoint& p : points)
     names.push_back(fmt::format("{}g {} x {}", p.gpcs, p.batch, p.processes));
-  }
   return fmt::format("  {}: {}\n", law.model, joined(names, ", "));
 }
 
@@ -270,8 +291,7 @@ Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
   const hw::GpuModel gpu = TRY(decide::load_gpu(context.files, flags, "--gpu", flags.gpu));
   const ProfileTable table = TRY(decide::load_table(context.files, flags));
   PerformanceLaws laws{gpu.name, flags.source, {}};
-  Table report{{"MODEL", "POINTS", "FIT median", "LEFT OUT median", "90th", "worst", "RUNS RIGHT"},
-               {}};
+  Table report = headed("MODEL|POINTS|FIT median|LEFT OUT median|90th|worst|RUNS RIGHT");
   std::string suspicious;
   for (const auto& [model, workload] : table) {
     PerformanceLaw law = TRY(profile::fit(workload, gpu));
@@ -283,15 +303,12 @@ Result<Exit> run_fit(Context& context, const ProfileFlags& flags) {
   }
   const Exit done = TRY(finish(context, flags.output, profile::laws_json(laws)));
   note(context, fmt::format("{}\n{}{}", to_string(report), kFitNotes, predicted_text(table)));
-  if (!suspicious.empty()) {
+  if (!suspicious.empty())
     note(context, fmt::format("More than {} % faster than the law; perhaps a dead process was "
                               "counted (size, batch x processes):\n{}",
                               std::lround(100 * (profile::kSuspect - 1)), suspicious));
-  }
   return done;
 }
-
-// ------------------------------------------------------------------------------------- predict
 
 // "", or where the law comes from when that is another GPU model.
 std::string elsewhere_text(const ProfileFlags& flags, const ProfilePoint& point) {
@@ -341,8 +358,6 @@ Result<Exit> run_predict(Context& context, const ProfileFlags& given) {
   return Exit::no;
 }
 
-// --------------------------------------------------------------------------------------- flags
-
 // A subcommand that reads PATH.
 CLI::App* add_reader(CLI::App& parent, ProfileFlags& flags, const char* name, const char* summary) {
   CLI::App* command = parent.add_subcommand(name, summary);
@@ -352,20 +367,18 @@ CLI::App* add_reader(CLI::App& parent, ProfileFlags& flags, const char* name, co
                    "laws (a .json file)")
       ->type_name("PATH")
       ->required();
-  add_catalogue(*command, flags.catalogue);
+  flag(*command, "--catalogue", flags.catalogue);
   return command;
 }
 
 CLI::Option* add_processes(CLI::App& command, ProfileFlags& flags) {
-  return within(flag(command, "--processes", flags.processes)->default_str("1"), 1,
-                profile::kMaxProcesses);
+  return within(command, "--processes", flags.processes, 1, profile::kMaxProcesses);
 }
 
 CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command =
       add_reader(parent, flags, "show", "Show profiles, all points of one, or a plot of it");
-  flag(*command, "--model", flags.model);
-  flag(*command, "--gpu", flags.gpu);
+  takes(*command, "--model", flags.model, "--gpu", flags.gpu);
   add_processes(*command, flags);
   add_output(*command, flags.output, {"text", "json", "plot", "svg"});
   command->footer(
@@ -383,8 +396,7 @@ CLI::App* add_import(CLI::App& parent, ProfileFlags& flags) {
   within(flag(*command, "--gpcs", flags.gpcs), 1, profile::kMaxGpcs);
   within(flag(*command, "--batch", flags.batch), 1, profile::kMaxBatch);
   add_processes(*command, flags);
-  flag(*command, "--model", flags.model);
-  flag(*command, "--gpu", flags.gpu);
+  takes(*command, "--model", flags.model, "--gpu", flags.gpu);
   add_output(*command, flags.output, {"csv"});
   command->footer(
       "partita profile import prof_data -o profiles.csv\n"

@@ -7,25 +7,19 @@
 #include <vector>
 
 #include "base/nearest.h"
+#include "base/shell_word.h"
 
 namespace partita::carry {
 namespace {
 
 using Values = std::map<std::string, std::string>;
 
-// One word for the shell, whatever is in it.
-std::string quoted(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
-
 Values values_of(const exec::Script& script, const exec::ScriptTask& task) {
   const exec::Visit& visit = script.visits[static_cast<std::size_t>(task.visit)];
   const exec::ScriptGpu& gpu = script.gpus[static_cast<std::size_t>(visit.gpu)];
   const exec::Nanos planned = task.planned.end - task.planned.begin;
-  return {{"task", quoted(task.name)},
-          {"profile", quoted(visit.profile)},
+  return {{"task", quoted_for_shell(task.name)},
+          {"profile", quoted_for_shell(visit.profile)},
           {"gpu", fmt::format("{}", gpu.device)},
           {"start", fmt::format("{}", visit.start)},
           {"seconds", fmt::format("{:.9f}", static_cast<double>(planned) / exec::kSecond)},

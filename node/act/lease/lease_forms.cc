@@ -7,6 +7,7 @@
 #include "base/append.h"
 #include "base/form_rules.h"
 #include "base/parse_number.h"
+#include "base/shell_word.h"
 #include "base/table.h"
 #include "forms/reason_forms.h"
 
@@ -98,12 +99,6 @@ int minor_of(std::string_view table, const std::string& name) {
   return -1;
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 }  // namespace
 
 Result<Ask> ask_of(const Wanted& wanted, Processes& processes, std::int64_t now_ms) {
@@ -181,7 +176,7 @@ std::string lease_shell(const LeaseDocument& document) {
   const DeviceNodes& nodes = document.nodes;
   std::string text;
   const auto line = [&](const std::string& name, const std::string& value) {
-    text += fmt::format("export {}={}\n", name, quoted(value));
+    text += fmt::format("export {}={}\n", name, quoted_for_shell(value));
   };
   line("CUDA_VISIBLE_DEVICES", lease.uuid);
   line("PARTITA_LEASE_OWNER", lease.owner);

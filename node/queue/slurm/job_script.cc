@@ -13,6 +13,7 @@
 #include "base/append.h"
 #include "base/document.h"
 #include "base/parse_number.h"
+#include "base/shell_word.h"
 #include "base/split.h"
 #include "base/unicode.h"
 #include "queue/slurm/host_list.h"
@@ -45,12 +46,6 @@ constexpr std::string_view kNeedless[] = {"nodes",   "requeue", "parsable", "qui
                                           "verbose", "no-kill", "exclusive"};
 
 std::string in_words(std::string_view text) { return utf8(printable(text.substr(0, 80))); }
-
-std::string quoted(const std::string& text) {
-  std::string all = "'";
-  for (const char c : text) all += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return all + "'";
-}
 
 // "64G", "500M", "2000" (MiB): GiB.
 std::optional<double> parse_memory(std::string_view text) {
@@ -305,7 +300,7 @@ Result<JobScript> Reader::script(std::string_view first_line) {
   // Its own interpreter, since it need not be executable.
   std::string shell = first_line.starts_with("#!") ? std::string(first_line.substr(2)) : "/bin/sh";
   while (!shell.empty() && (shell.back() == '\r' || shell.back() == ' ')) shell.pop_back();
-  spec.command = fmt::format("{}exec {} {}", array_, shell, quoted(path_));
+  spec.command = fmt::format("{}exec {} {}", array_, shell, quoted_for_shell(path_));
   if (spec.command.size() > queue::kMaxCommand)
     return bad_input(file_, fmt::format("its command has more than {} bytes", queue::kMaxCommand));
   if (!unused_.empty()) say(fmt::format("the queue knows nothing of {}", joined(unused_, ", ")));
