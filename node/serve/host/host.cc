@@ -134,6 +134,7 @@ ServiceView view_of(const EngineService& service) {
                    .capacity_rps = service.engines().capacity_rps(),
                    .slo = static_cast<Nanos>((slo.value > 0 ? slo : kUnsaidSlo).value * 1e6),
                    .withdrawn = fates.withdrawn + fates.limited + fates.rejected};
+  view.limited = fates.limited;
   view.counters.offered = service.counters().arrived;
   view.counters.completed = fates.answered;
   view.counters.in_slo = fates.in_slo;
@@ -142,9 +143,16 @@ ServiceView view_of(const EngineService& service) {
   view.counters.refused_full = fates.full + fates.over_share;
   view.counters.refused_miss = fates.late;
   view.counters.refused_worker = fates.unready;
-  for (const auto& [key, usage] : service.counters().by_key)
-    view.keys.push_back(
-        {.key = key, .tokens = static_cast<double>(usage.prompt + usage.completion)});
+  const auto& used = service.counters().by_key;
+  for (const auto& [key, had] : service.counters().keys) {
+    view.keys.push_back({.key = key,
+                         .answered = static_cast<double>(had.answered),
+                         .refused = static_cast<double>(had.refused),
+                         .bytes = static_cast<double>(had.bytes)});
+    if (const auto found = used.find(key); found != used.end())
+      view.keys.back().tokens =
+          static_cast<double>(found->second.prompt + found->second.completion);
+  }
   return view;
 }
 
@@ -157,7 +165,7 @@ void note_requests(Recents& recents, const std::vector<ServiceView>& services, d
     recents[service.name].note(now_s, {.asked = count(now.arrived),
                                        .in_slo = count(now.in_slo),
                                        .missed = count(now.missed + now.shed),
-                                       .withdrawn = count(service.withdrawn)});
+                                       .withdrawn = count(service.withdrawn - service.limited)});
   }
   std::erase_if(recents, [&](const auto& one) { return !there.contains(one.first); });
 }
@@ -165,12 +173,13 @@ void note_requests(Recents& recents, const std::vector<ServiceView>& services, d
 actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& recents) {
   const ServiceCounters& counted = service.counters;
   const long late = counted.completed - counted.in_slo;
+  const long arrived = counted.offered - service.limited;  // what a key may not have is no demand
   actuate::GatewayRequests requests{
-      .arrived = counted.offered,
+      .arrived = arrived,
       .in_slo = counted.in_slo,
       .missed = late + counted.failed + counted.expired + service.given_up,
       .shed = counted.refused_full + counted.refused_miss + counted.refused_worker,
-      .by_pipelines = std::min(service.by_pipelines, counted.offered)};
+      .by_pipelines = std::min(service.by_pipelines, arrived)};
   if (service.p99 > 0) requests.p99_ms = static_cast<double>(service.p99) * 1e-6;
   const auto found = recents.find(service.name);
   if (found == recents.end()) return requests;
