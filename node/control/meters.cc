@@ -114,6 +114,7 @@ void Meters::end_minute(Meter& meter, ServiceForecast& known, std::int64_t local
   meter.made.push_back({local_ms + ahead, forecast_at(known, local_ms + ahead)});
   if (meter.made.size() > kMostMade) meter.made.pop_front();
   meter.reading.rate = measured.rate_rps;
+  meter.reading.attainment.reset();
   if (meter.arrived > 0) meter.reading.attainment = std::min(1.0, meter.in_slo / meter.arrived);
   meter.reading.shed = static_cast<std::uint64_t>(meter.shed);
   meter.reading_ms = local_ms;

@@ -31,7 +31,7 @@ class Meters {
   };
   struct Reading {
     std::optional<double> rate;        // now: of the minute under way once it has 20 s, or the last
-    std::optional<double> attainment;  // of the last minute with requests
+    std::optional<double> attainment;  // of the last minute; none: nothing was asked for
     std::optional<double> p99_ms;
     std::optional<actuate::TokenTraffic> tokens;
     std::uint64_t shed = 0;  // of the last minute

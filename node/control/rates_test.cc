@@ -115,6 +115,24 @@ TEST(Rates, AStepNeedsWhatItsPipelinesAndItsOwnClientsNeed) {
   EXPECT_GE(*rates.clocked(services).at("s").rps, 4 * 60 + 30);
 }
 
+// Of a minute without requests nobody can say how many were in time.
+TEST(Rates, WithoutRequestsNoAttainmentIsKnown) {
+  const plan::Service service = wanted_service("a", 100);
+  Rates rates{Settings()};
+  rates.begin({service});
+  ServersSeen servers{.gateway = true, .loads = {{.service = "a"}}};
+  const auto attainment = [&](std::int64_t second, std::uint64_t requests) {
+    servers.loads[0].arrived = requests;
+    servers.loads[0].in_slo = requests / 2;
+    rates.see(servers, kMonday + 1000 * second);
+    return rates.now({service}).at(0).reading.attainment;
+  };
+  EXPECT_FALSE(attainment(0, 0));
+  EXPECT_EQ(attainment(60, 100), 0.5);
+  EXPECT_EQ(attainment(90, 100), 0.5) << "of the minute before";
+  EXPECT_FALSE(attainment(120, 100));
+}
+
 // Rates of keys over a minute against what was put in; nothing of a gateway that begins anew, nor
 // of a key that was among the others.
 TEST(Rates, KeysHaveThoseOfTheLastMinute) {

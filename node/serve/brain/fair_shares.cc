@@ -5,7 +5,6 @@
 namespace partita::serve {
 namespace {
 
-constexpr Nanos kRecent = 1'000'000'000;         // who asked, or was refused, so lately counts
 constexpr double kFreePart = 0.06, kHalf = 0.5;  // of what may wait
 
 }  // namespace
@@ -32,14 +31,14 @@ void FairShares::falls_behind(Key& key, Nanos now) {
   key.refused = now;
 }
 
-// Who asked, or was refused, longer ago than kRecent.
+// Who asked, or was refused, longer ago than recent_.
 void FairShares::forget_old(Nanos now) {
-  while (!asking_.empty() && now - asking_.front()->asked >= kRecent) {
+  while (!asking_.empty() && now - asking_.front()->asked >= recent_) {
     weights_ -= asking_.front()->weight;
     asking_.front()->asks = false;
     asking_.pop_front();
   }
-  while (!refused_.empty() && now - refused_.front()->refused >= kRecent) {
+  while (!refused_.empty() && now - refused_.front()->refused >= recent_) {
     by_next_.erase({refused_.front()->next, refused_.front()});
     refused_.front()->behind = false;
     refused_.pop_front();

@@ -29,6 +29,8 @@ class FairShares {
   void waits(std::string_view key, double tag);
   void begun(std::string_view key, double tag);  // it does not wait any more
   double waiting() const { return static_cast<double>(waiting_.size()); }  // rows
+  // For how long a key counts as there once it has asked; at first a second.
+  void remember(Nanos recent) { recent_ = recent; }
 
  private:
   struct Key {
@@ -49,6 +51,7 @@ class FairShares {
   std::set<std::pair<double, Key*>> by_next_;  // those refused
   double floor_ = 0, weights_ = 0;             // of those asking
   double ahead_ = 0;                           // the furthest `next`
+  Nanos recent_ = 1'000'000'000;               // who asked, or was refused, so lately counts
 };
 
 }  // namespace partita::serve

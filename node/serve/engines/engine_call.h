@@ -86,6 +86,7 @@ class EngineCall {
   int rows = 1;
   bool trial = false;           // expected to be late, and let in since an engine has nothing to do
   std::int64_t not_before = 0;  // goes to an engine
+  std::int64_t place = 0;       // among those that wait: as if it had come then
 
  private:
   void more(HttpResponse& answer);

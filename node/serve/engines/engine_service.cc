@@ -20,11 +20,12 @@ Denial not_ready(const std::string& service) {
 }
 
 std::int64_t nanos(Millis time) { return static_cast<std::int64_t>(time.value * 1e6); }
+std::string millis(std::int64_t ns) { return std::to_string(ns / 1'000'000) + " ms"; }
 
 // Who goes first, where a priority of p is worth p times `each`.
 bool before(const EngineCall* one, const EngineCall* other, std::int64_t each) {
   const auto key = [&](const EngineCall* call) {
-    return call->arrived() - call->ask().priority * each;
+    return call->place - call->ask().priority * each;
   };
   return key(one) < key(other);
 }
@@ -154,37 +155,65 @@ Denial EngineService::refused(long TokenFates::*fate, Denial why) {
   return why;
 }
 
+// Whether it is another's turn: its key has had less, where nothing is promised.
+bool EngineService::overtakes(const EngineCall& call, const EngineCall& other) const {
+  return promised() == 0 && call.ask().priority == other.ask().priority && call.tag && other.tag &&
+         *call.tag < *other.tag;
+}
+
+// Of the TTFT by which requests are refused; 0: by none.
+std::int64_t EngineService::promised() const {
+  return terms_.tokens && desk_.options.shed ? nanos(terms_.tokens->ttft) : 0;
+}
+
+// Whether its key may have it now; where no TTFT is promised it takes its key's turn instead.
+bool EngineService::has_share(EngineCall& call, std::int64_t expected, std::int64_t most,
+                              std::int64_t now) {
+  int ahead = waiting();
+  for (const auto& one : engines_.here()) ahead += one->guess.prefilling();
+  const std::int64_t promise = promised();
+  const bool may = shares.may(call, {expected, promise > 0 ? most : 0, ahead},
+                              promise > 0 ? promise : nanos(kUsualTtft), now);
+  const auto later = std::ranges::find_if(
+      waiting_, [&](const EngineCall* other) { return overtakes(call, *other); });
+  if (later != waiting_.end()) call.place = (*later)->place - 1;
+  return may;
+}
+
 // Why it is not let in, by what is expected.
 std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now) {
   const auto best = choose(call, Room::some);
   const bool waits = best == nullptr;
-  if (waits && !has_place(call))
-    return refused(&TokenFates::full,
-                   {.kind = Denial::Kind::slowed,
-                    .message = "too many requests wait for '" + terms_.name + "'",
-                    .retry_after_ns = expected_wait(call, now)});
-  std::int64_t most = terms_.tokens && desk_.options.shed ? nanos(terms_.tokens->ttft) : 0;
+  std::int64_t most = promised();
   if (call.ask().timeout_ns)
     most = most > 0 ? std::min(most, *call.ask().timeout_ns) : *call.ask().timeout_ns;
-  if (most <= 0) return std::nullopt;
-  const std::int64_t promised = most;
-  const auto said = [](std::int64_t ns) { return std::to_string(ns / 1'000'000) + " ms"; };
-  if (const auto least = soonest(call, engines_, bytes_per_token(now), now); least && *least > most)
+  const std::int64_t said = most;
+  const auto least = most > 0 ? soonest(call, engines_, bytes_per_token(now), now) : std::nullopt;
+  if (least && *least > most)
     return refused(
         &TokenFates::rejected,
         {.kind = Denial::Kind::bad_request,
          .message = "its prompt is too long: about " + std::to_string(call.prompt_tokens) +
-                    " tokens, whose first answer would come after " + said(*least) +
-                    " at the soonest, of " + said(most) + " promised"});
+                    " tokens, whose first answer would come after " + millis(*least) +
+                    " at the soonest, of " + millis(most) + " promised"});
   const auto there = waits ? choose(call, Room::any) : best;
   if (there == nullptr) return std::nullopt;
-  const std::int64_t expected =
-      expected_ttft(call, *there, now) + (waits ? expected_wait(call, now) : 0);
   most = shares.may_use(call.ask().priority, most, now);
-  if (expected <= most) {
-    int ahead = waiting();
-    for (const auto& one : engines_.here()) ahead += one->guess.prefilling();
-    if (shares.may(call, {expected, most, ahead}, now)) return std::nullopt;
+  const auto expects = [&] {
+    return expected_ttft(call, *there, now) + (waits ? expected_wait(call, now) : 0);
+  };
+  const bool may = has_share(call, expects(), most, now);
+  const std::int64_t expected = expects();  // in the turn that it has now
+  if (waits && !has_place(call)) {
+    shares.refused(call, now);
+    return refused(&TokenFates::full,
+                   {.kind = Denial::Kind::slowed,
+                    .message = "too many requests wait for '" + terms_.name + "'",
+                    .retry_after_ns = expected_wait(call, now)});
+  }
+  if (said <= 0 || expected <= most) {
+    if (may) return std::nullopt;
+    ++counters_.keys[call.ask().key].refused;
     return refused(&TokenFates::over_share,
                    {.kind = Denial::Kind::slowed,
                     .message = "this key has had its share of what '" + terms_.name + "' carries",
@@ -196,17 +225,32 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   return refused(
       &TokenFates::late,
       {.kind = Denial::Kind::slowed,
-       .message = "its first token would come after " + said(expected) + ", of " + said(most) +
-                  (most < promised ? " that its priority may use up" : " promised"),
+       .message = "its first token would come after " + millis(expected) + ", of " + millis(most) +
+                  (most < said ? " that its priority may use up" : " promised"),
        .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)});
 }
 
-// Where too many wait, one of a lower priority that would go behind all makes room.
+// Of the time of all engines, that it will take.
+std::int64_t EngineService::part_of_engines(const EngineCall& call, std::int64_t now) const {
+  double in_ns = 0;  // such requests, by all engines
+  const double out = call.request().most_tokens > 0 ? call.request().most_tokens : mean_out_;
+  for (const auto& one : engines_.here()) {
+    if (!one->ready()) continue;
+    const int cached = cached_tokens(call, *one, bytes_per_token(now));
+    const std::int64_t work = one->guess.work(call.prompt_tokens, cached, out, now);
+    in_ns += 1 / std::max(static_cast<double>(work), 1.0);
+  }
+  return in_ns > 0 ? static_cast<std::int64_t>(1 / in_ns) : 0;
+}
+
+// Where too many wait, one of a lower priority that would go behind all makes room, or one whose
+// key has had more.
 bool EngineService::has_place(const EngineCall& call) const {
   if (waiting() < desk_.options.queue_limit) return true;
   if (waiting_.empty()) return false;
   const EngineCall* const last = waiting_.back();
-  return last->ask().priority < call.ask().priority && before(&call, last, each_priority(terms_));
+  return (last->ask().priority < call.ask().priority || overtakes(call, *last)) &&
+         before(&call, last, each_priority(terms_));
 }
 
 Denial over_limit(std::int64_t wait) {
@@ -222,6 +266,7 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
     return tl::unexpected(refused(&TokenFates::unready, not_ready(terms_.name)));
   const auto limited = [&](std::int64_t wait) {
     ++counters_.fates.limited;
+    ++counters_.keys[ask.key].refused;
     return over_limit(wait);
   };
   const bool has_limits = ask.limits != KeyLimits{};
@@ -229,6 +274,7 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
     if (const auto wait = desk_.keys[ask.key].wait(ask.limits, now); wait > 0)
       return tl::unexpected(limited(wait));
   const auto call = std::make_shared<EngineCall>(*this, std::move(ask), now);
+  call->place = now;
   if (auto why = refusal(*call, now)) {
     if (last_refusal_ == &TokenFates::late) recents.refused(now, call->prompt_tokens);
     ask = taken_back(*call);
@@ -246,7 +292,8 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
     }
   }
   ++calls_;
-  shares.let_in(*call);
+  counters_.keys[call->ask().key].bytes += call->ask().body.size();
+  shares.let_in(*call, part_of_engines(*call, now), now);
   return call;
 }
 
@@ -264,12 +311,13 @@ void EngineService::start(EngineCall& call) {
   }
   if (waiting() >= desk_.options.queue_limit) {  // has_place() found it
     EngineCall* const last = waiting_.back();
-    const Denial why{
-        .kind = Denial::Kind::slowed,
-        .message = "too many requests of a higher priority wait for '" + terms_.name + "'",
-        .retry_after_ns = expected_wait(*last, Loop::now_ns())};
+    const bool lower = last->ask().priority < call.ask().priority;
+    const std::string whose = lower ? "a higher priority" : "keys that have had less";
+    const Denial why{.kind = Denial::Kind::slowed,
+                     .message = "too many requests of " + whose + " wait for '" + terms_.name + "'",
+                     .retry_after_ns = expected_wait(*last, Loop::now_ns())};
     waiting_.pop_back();
-    last->refuse(why, &TokenFates::full);
+    last->refuse(why, lower ? &TokenFates::full : &TokenFates::over_share);
   }
   enqueue(call);
 }
@@ -317,6 +365,9 @@ void EngineService::release(std::shared_ptr<EngineCall> call) {
 
 void EngineService::over(EngineCall& call, const EngineCame& came) {
   ++(counters_.fates.*came.fate);
+  KeyFates& key = counters_.keys[call.ask().key];
+  key.answered += came.fate == &TokenFates::answered;
+  key.refused += came.fate == &TokenFates::over_share;
   shares.has_token(call);
   const TokenUsage& used = came.used;
   for (TokenUsage* sum : {&counters_.used, &counters_.by_key[call.ask().key]}) {
@@ -335,7 +386,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     if (came.times.tpot > 0) counters_.tpot.add(came.times.tpot);
     if (used.completion > 0)
       mean_out_ += kLearning * (static_cast<double>(used.completion) - mean_out_);
-    shares.answered(static_cast<double>(used.prompt + used.completion));
+    shares.answered(static_cast<double>(used.prompt + used.completion), came.times.e2e);
   }
   if (came.prompt_bytes > 0 && used.prompt > 0) {
     const double seen = static_cast<double>(came.prompt_bytes) / static_cast<double>(used.prompt);

@@ -4,7 +4,8 @@
 // among equals to who has fewest. One that would miss its TTFT is refused, but where an engine has
 // nothing to do: what is expected there may be wrong, and nobody learns from a refusal. Where all
 // engines have as many requests as they may, it waits by priority: in the order in which they would
-// have come, had one of priority p come p promised TTFTs earlier, so that nobody waits for ever.
+// have come, had one of priority p come p promised TTFTs earlier, so that nobody waits for ever;
+// where no TTFT is promised, keys take turns among those of one priority.
 // Who is let in while more comes than is carried: EngineShares. Loop thread only. Limits:
 // EngineOptions.
 #pragma once
@@ -80,6 +81,10 @@ class EngineService {
                              std::int64_t now) const;
   std::int64_t expected_wait(const EngineCall& call, std::int64_t now) const;
   std::optional<Denial> refusal(EngineCall& call, std::int64_t now);
+  std::int64_t promised() const;
+  bool has_share(EngineCall& call, std::int64_t expected, std::int64_t most, std::int64_t now);
+  bool overtakes(const EngineCall& call, const EngineCall& other) const;
+  std::int64_t part_of_engines(const EngineCall& call, std::int64_t now) const;
   bool has_place(const EngineCall& call) const;  // among those that wait, if need be another's
   Denial refused(long TokenFates::*fate, Denial why);
   void enqueue(EngineCall& call);

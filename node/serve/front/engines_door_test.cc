@@ -224,15 +224,20 @@ TEST_F(Engines, PromptsGoWhereTheirBeginningIs) {
 TEST_F(Engines, WhoWaitsGoesByPriority) {
   sequences = 1;
   engine();
-  begin(service());
+  FrontOptions secured;
+  secured.tokens = parse_tokens("t",
+                                "0123456789abcdef chat\n"
+                                "fedcba9876543210 chat priority=3\n")
+                       .value();
+  begin(service(), {}, secured);
   std::vector<std::unique_ptr<RawClient>> clients;
-  const auto send = [&](const std::string& user, const std::string& headers) {
+  const auto send = [&](const std::string& user, const std::string& key) {
     clients.push_back(std::make_unique<RawClient>(*loop, front->port()));
-    clients.back()->send(post(chat(user, 100, false), headers));
+    clients.back()->send(post(chat(user, 100, false), "Authorization: Bearer " + key + "\r\n"));
   };
-  send("first", "");
-  send("later", "");
-  send("urgent", "Partita-Priority: 3\r\n");
+  send("first", "0123456789abcdef");
+  send("later", "0123456789abcdef\r\nPartita-Priority: 8");  // which only its key could give
+  send("urgent", "fedcba9876543210");
   EXPECT_EQ(chat_service().waiting(), 2);
   EXPECT_EQ(clients[2]->answer().status, 200);
   EXPECT_EQ(chat_service().waiting(), 0);  // the other one has only just begun

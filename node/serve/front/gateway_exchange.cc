@@ -202,14 +202,14 @@ Step GatewayExchange::refuse(int status, std::string_view message) {
   return Step::answer;
 }
 
-Step GatewayExchange::deny(const Denial& denial) {
+Step GatewayExchange::deny(const Denial& why) {
   const bool counted_there = peer_call_ && peer_call_->was_handed_back();
   give_back();
+  Denial denial = why;
+  if (facts_.handed_by.empty() && denial.kind == Denial::Kind::absent)
+    denial = told_apart(*door_.options.peers, std::move(denial), service, PeerPool::Way::http,
+                        facts_.client, infers_ && !counted_there);
   reply = denial_reply(denial);
-  if (facts_.handed_by.empty() && denial.kind == Denial::Kind::absent) {
-    door_.options.peers->count_out(service, PeerPool::Fate::nobody);
-    if (infers_ && !counted_there) door_.options.peers->count_uncarried(service);
-  }
   if (facts_.handed_by.empty() || !denial.elsewhere || submitted_ns > 0) return Step::answer;
   reply.headers += std::string(kHandedBack) + ": " +
                    std::string(is_not_here(denial) ? kBackAbsent : kBackFull) + "\r\n";

@@ -108,6 +108,9 @@ struct RequestFacts : HeadFacts {
 };
 // What it says, from the priority of its key on.
 int priority_of(const RequestFacts& facts);
+// The same of a language model: a request may have less than its key, never more. What another node
+// says of one that it hands over is so already.
+int priority_of_key(const RequestFacts& facts);
 // bad_input for header values that are none.
 Result<RequestFacts> facts_of(const HttpHead& head);
 
@@ -161,6 +164,7 @@ class GatewayExchange : public Exchange {
   virtual void on_answer(const PeerAnswer&) {}  // of another node, whole
   // What its text is, for another node.
   virtual std::string_view text_type() const { return "application/json"; }
+  virtual int priority() const { return priority_of(facts_); }
   PeerAsk ask_peer();
   void take_answer(PeerAnswer&& answer, bool stream);
   void on_end(std::optional<Denial> denial);

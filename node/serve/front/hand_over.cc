@@ -39,7 +39,8 @@ bool GatewayExchange::goes_over(const Denial& why, bool asked) {
   PeerPool* const peers = door_.options.peers;
   if (peers == nullptr || !why.elsewhere || !facts_.handed_by.empty()) return false;
   const std::string known = peers->carried_as(service);
-  if (known.empty() || peers->offers(known, PeerPool::Way::http, {}) == 0) return false;
+  if (known.empty() || peers->offers(known, PeerPool::Way::http, {}, facts_.client) == 0)
+    return false;
   if (facts_.content_length > door_.options.limits.json_bytes) return false;
   if (request_) door_.backend.release(*std::exchange(request_, std::nullopt));
   going_ = why;
@@ -79,19 +80,24 @@ int priority_of(const RequestFacts& facts) {
                     kMaxPriority);
 }
 
+int priority_of_key(const RequestFacts& facts) {
+  if (!facts.handed_by.empty() || facts.priority.value_or(0) <= 0) return priority_of(facts);
+  return facts.token != nullptr ? static_cast<int>(facts.token->limits.priority) : 0;
+}
+
 PeerAsk GatewayExchange::ask_peer() {
   PeerAsk ask{.service = door_.options.peers->carried_as(service),
               .verb = facts_.method_name,
               .target = facts_.path,
               .content_type = std::string(text_type()),
               .client = header_word(facts_.client),
+              .sender = facts_.client,
               .json_bytes = facts_.json_bytes,
-              .priority = facts_.priority,
               .idempotent = facts_.idempotent,
               .counted = door_.backend.known(service),
               .trace = facts_.trace};
   if (facts_.timeout_ns) ask.deadline = came_ns_ + *facts_.timeout_ns;
-  if (const int priority = priority_of(facts_); priority != 0) ask.priority = priority;
+  if (const int said = priority(); said != 0) ask.priority = said;
   return ask;
 }
 

@@ -525,6 +525,46 @@ TEST_F(HandOver, ASlowNodeHurtsNobodyElse) {
   EXPECT_TRUE(turn([&] { return b.backend.submissions == 40; }, 8000));
 }
 
+// Who has many requests at a node leaves places to others, and is told that it has its part.
+TEST_F(HandOver, PlacesAtANodeAreShared) {
+  FrontOptions options;
+  options.tokens = parse_tokens("t", "0123456789abcdef pair\nfedcba9876543210 pair\n").value();
+  Node& a = add("a", false, std::move(options));
+  Node& b = add("b", true);
+  const std::string port = "127.0.0.1:" + std::to_string(b.port);
+  a.pool->serve({.node = "a",
+                 .peers = {{"b", port, "", {{"other", 1}, {"pair", 1}}}},
+                 .wanted = {"other", "pair"}});
+  constexpr auto kHttp = PeerPool::Way::http;
+  EXPECT_TRUE(turn([&] { return a.pool->offers("pair", kHttp, {}) == 1; }));
+  std::vector<std::unique_ptr<PeerUse>> taken;
+  const auto take_all = [&](const std::string& service, const std::string& sender,
+                            std::size_t bytes) {
+    const std::size_t before = taken.size();
+    while (auto use = a.pool->take(service, kHttp, {}, bytes, sender))
+      taken.push_back(std::move(use));
+    return taken.size() - before;
+  };
+  const std::string one = "token 1", key = "Authorization: Bearer 0123456789abcdef\r\n";
+  EXPECT_EQ(take_all("pair", one, 10), kMostAtPeer / 2);
+  EXPECT_EQ(a.pool->offers("pair", kHttp, {}, one), 0U);
+  EXPECT_EQ(a.pool->offers("other", kHttp, {}, one), 1U);
+  const Answer full = ask(a, infer(1, key));
+  EXPECT_EQ(full.status, 503);
+  EXPECT_NE(full.body.find("as much of this client's as they may"), std::string::npos) << full.body;
+  EXPECT_TRUE(a.pool->uncarried().empty());
+  EXPECT_EQ(metric(a, R"(partita_handed_over_total{service="pair",outcome="full"})"), "1");
+  expect_right(ask(a, infer(2, "Authorization: Bearer fedcba9876543210\r\n")), 2);
+  // Each takes as many as it leaves.
+  EXPECT_EQ(take_all("other", one, 10), kMostAtPeer / 4);
+  EXPECT_EQ(take_all("pair", "token 2", 10), kMostAtPeer / 8);
+  taken.clear();
+  EXPECT_EQ(take_all("pair", one, kMostBytesAtPeer / 8), 4U);
+  EXPECT_EQ(take_all("pair", "token 2", kMostBytesAtPeer / 8), 2U);
+  taken.clear();
+  expect_right(ask(a, infer(3, key)), 3);
+}
+
 TEST_F(HandOver, AClientThatLeavesEndsIt) {
   Node& a = add("a", false);
   Node& b = add("b", true);

@@ -38,6 +38,7 @@ class OpenaiExchange final : public GatewayExchange {
     answered_ = answer.status < 400;
   }
   tl::expected<KeyHandle, Denial> key_begun(bool asked) override;
+  int priority() const override { return priority_of_key(facts_); }
   void uncount(const Denial& why) override {
     engines_ ? engines_->uncount() : GatewayExchange::uncount(why);
   }
@@ -95,7 +96,7 @@ Step OpenaiExchange::to_engine(EngineService& engines) {
   EngineAsk ask{.path = facts_.path,
                 .body = std::move(text),
                 .client = facts_.client,
-                .priority = priority_of(facts_),
+                .priority = priority(),
                 .timeout_ns = facts_.timeout_ns,
                 .idempotent = facts_.idempotent,
                 .trace = facts_.trace};

@@ -60,8 +60,9 @@ Denial denial_of(std::string_view service, const Admission& admission) {
 ServiceSnapshot snapshot_of(const LiveService& service) {
   ServiceSnapshot snapshot;
   snapshot.terms = service.wanted;
-  snapshot.p50 = service.recent.percentile(50);
-  snapshot.p99 = service.recent.percentile(99);
+  const Nanos at = Loop::now_ns();
+  snapshot.p50 = service.recent.percentile(50, at);
+  snapshot.p99 = service.recent.percentile(99, at);
   snapshot.capacity_rps = service.brain.pool().capacity_rps();
   snapshot.rate_rps = service.rate_rps;
   snapshot.queued = service.brain.queued();
@@ -103,6 +104,12 @@ std::vector<actuate::KeyCounts> counts_of(const std::map<std::string, KeyUsage, 
                       .refused = static_cast<double>(usage.over_limit + usage.over_share),
                       .bytes = static_cast<double>(usage.bytes)});
   return counts;
+}
+
+long over_limits(const ServiceSnapshot& service) {
+  long all = 0;
+  for (const auto& [key, usage] : service.usage) all += usage.over_limit;
+  return all;
 }
 
 // Of services and pipelines, by name.
@@ -241,8 +248,11 @@ void RecentLatencies::add(Nanos now, Nanos latency) {
 }
 
 // Of the half that has more to say.
-Nanos RecentLatencies::percentile(double percent) const {
-  return halves_[halves_[0].count() >= halves_[1].count() ? 0 : 1].percentile(percent);
+Nanos RecentLatencies::percentile(double percent, Nanos now) const {
+  if (now - turned_ >= 2 * kHalfWindow) return 0;
+  const bool old = now - turned_ >= kHalfWindow;
+  const bool newer = old || halves_[0].count() >= halves_[1].count();
+  return halves_[newer ? 0 : 1].percentile(percent);
 }
 
 // ---- services ----
@@ -785,6 +795,7 @@ std::vector<ServiceView> Core::service_views() const {
                      .cold = cold_starts_of(now),
                      .withdrawn = now.totals.withdrawn,
                      .given_up = now.totals.given_up,
+                     .limited = over_limits(now),
                      .keys = counts_of(now.usage),
                      .fan_outs = now.fan_outs});
   return views;

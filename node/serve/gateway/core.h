@@ -87,6 +87,7 @@ struct ServiceView {
   long by_pipelines = 0;                         // of offered: requests that pipelines made
   std::optional<actuate::ColdStarts> cold = {};  // of a set
   long withdrawn = 0, given_up = 0;  // by their clients; see ServiceTotals
+  long limited = 0;                  // of withdrawn: refused for their keys' own limits
   std::vector<actuate::KeyCounts> keys = {};
   std::vector<actuate::FanOutCounts> fan_outs = {};  // of a pipeline
 };

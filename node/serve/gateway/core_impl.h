@@ -30,7 +30,7 @@ namespace partita::serve {
 class RecentLatencies {
  public:
   void add(Nanos now, Nanos latency);
-  Nanos percentile(double percent) const;
+  Nanos percentile(double percent, Nanos now) const;  // 0: of no answer
 
  private:
   void turn(Nanos now);

@@ -24,27 +24,33 @@ constexpr Nanos kInsideMs = 1'000'000, kInsideSecond = 1000 * kInsideMs;
 TEST(RecentLatencies, ForgetAfterHalfAMinute) {
   RecentLatencies recent;
   const Nanos begin = 100 * kInsideSecond;
-  EXPECT_EQ(recent.percentile(99), 0);
+  EXPECT_EQ(recent.percentile(99, begin), 0);
   for (int i = 0; i < 10; ++i) recent.add(begin, 8 * kInsideMs);
   const auto near = [](Nanos got, double ms) {
     return std::abs(static_cast<double>(got) / 1e6 - ms) < 0.05 * ms;
   };
-  EXPECT_TRUE(near(recent.percentile(99), 8));
+  EXPECT_TRUE(near(recent.percentile(99, begin), 8));
   recent.add(begin + 15 * kInsideSecond - 1, 90 * kInsideMs);
-  EXPECT_TRUE(near(recent.percentile(99), 90)) << "the same half";
+  EXPECT_TRUE(near(recent.percentile(99, begin + 15 * kInsideSecond - 1), 90)) << "the same half";
   recent.add(begin + 15 * kInsideSecond, kInsideMs);
-  EXPECT_TRUE(near(recent.percentile(50), 8)) << "of the half that has more to say";
-  EXPECT_TRUE(near(recent.percentile(0), 8)) << "and of it alone";
+  EXPECT_TRUE(near(recent.percentile(50, begin + 15 * kInsideSecond), 8))
+      << "of the half that has more to say";
+  EXPECT_TRUE(near(recent.percentile(0, begin + 15 * kInsideSecond), 8)) << "and of it alone";
   for (int i = 0; i < 20; ++i) recent.add(begin + 16 * kInsideSecond, kInsideMs);
-  EXPECT_TRUE(near(recent.percentile(99), 1));
+  EXPECT_TRUE(near(recent.percentile(99, begin + 16 * kInsideSecond), 1));
   // One half later the first is gone; after a pause of two, all is.
   recent.add(begin + 30 * kInsideSecond, 2 * kInsideMs);
-  EXPECT_TRUE(near(recent.percentile(50), 1));
+  EXPECT_TRUE(near(recent.percentile(50, begin + 30 * kInsideSecond), 1));
   for (int i = 0; i < 20; ++i) recent.add(begin + 30 * kInsideSecond, 2 * kInsideMs);
   recent.add(begin + 60 * kInsideSecond, 4 * kInsideMs);
-  EXPECT_TRUE(near(recent.percentile(50), 4));
+  EXPECT_TRUE(near(recent.percentile(50, begin + 60 * kInsideSecond), 4));
   recent.add(begin + 60 * kInsideSecond, -5);
-  EXPECT_EQ(recent.percentile(0), 0);
+  EXPECT_EQ(recent.percentile(0, begin + 60 * kInsideSecond), 0);
+  // Nothing comes any more.
+  recent.add(begin + 61 * kInsideSecond, 9 * kInsideMs);
+  EXPECT_TRUE(near(recent.percentile(100, begin + 75 * kInsideSecond), 9));
+  EXPECT_TRUE(near(recent.percentile(100, begin + 90 * kInsideSecond - 1), 9));
+  EXPECT_EQ(recent.percentile(100, begin + 90 * kInsideSecond), 0);
 }
 
 LiveService service_of(double slo_ms, std::vector<ServedSegment> segments = {}) {

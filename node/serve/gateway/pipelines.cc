@@ -509,8 +509,8 @@ std::vector<ServiceSnapshot> Pipelines::snapshots() const {
   for (const auto& [name, live] : live_) {
     ServiceSnapshot& one = all.emplace_back();
     one.terms = live->terms;
-    one.p50 = live->recent.percentile(50);
-    one.p99 = live->recent.percentile(99);
+    one.p50 = live->recent.percentile(50, Loop::now_ns());
+    one.p99 = live->recent.percentile(99, Loop::now_ns());
     one.rate_rps = live->rate_rps;
     one.counters = live->counters;
     one.totals = live->totals;

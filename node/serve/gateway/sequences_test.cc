@@ -391,6 +391,7 @@ TEST_F(SequenceSteps, KeysHaveLimits) {
   EXPECT_EQ(metric("partita_key_requests_total" + labels), 2);
   EXPECT_EQ(metric("partita_key_bytes_total" + labels), 200);
   EXPECT_EQ(metric("partita_key_over_limit_total" + labels), 1);
+  EXPECT_EQ(core_->service_views().at(0).limited, 1);
   const KeyLimits single{.at_once = 1};
   head.limits = &single;
   head.client = "token 2";

@@ -41,18 +41,18 @@ void GrpcInference::log(int status, std::size_t bytes_out) {
              .bytes_out = bytes_out});
 }
 
-void GrpcInference::deny(const Denial& denial) {
+void GrpcInference::deny(const Denial& why) {
+  if (over_) return;
+  Denial denial = why;
+  if (!call_.by() && denial.kind == Denial::Kind::absent)
+    denial =
+        told_apart(call_.shared().peers->pool, std::move(denial), service_, PeerPool::Way::grpc,
+                   call_.client(), infers_ && !(peer_call_ && peer_call_->was_handed_back()));
   GrpcOutcome outcome{
       .status = {static_cast<grpc::StatusCode>(grpc_status_of(status_of(denial.kind))),
                  denial.message}};
-  if (over_) return;
   if (denial.retry_after_ns > 0)
     outcome.retry_after_ms = std::to_string((denial.retry_after_ns - 1) / 1'000'000 + 1);
-  if (!call_.by() && denial.kind == Denial::Kind::absent) {
-    PeerPool& pool = call_.shared().peers->pool;
-    pool.count_out(service_, PeerPool::Fate::nobody);
-    if (infers_ && !(peer_call_ && peer_call_->was_handed_back())) pool.count_uncarried(service_);
-  }
   if (call_.by() && denial.elsewhere && submitted_ns_ == 0) {
     outcome.handed_back = is_not_here(denial) ? kBackAbsent : kBackFull;
     if (call_.by()->counted) call_.shared().backend.uncount(service_, denial.kind);
@@ -107,7 +107,8 @@ void GrpcInference::deny_or_go(const Denial& why, bool asked) {
   if (shared.peers == nullptr || !why.elsewhere || call_.by()) return deny(why);
   const PeerPool& pool = shared.peers->pool;
   const std::string known = pool.carried_as(service_);
-  if (known.empty() || pool.offers(known, PeerPool::Way::grpc, {}) == 0) return deny(why);
+  if (known.empty() || pool.offers(known, PeerPool::Way::grpc, {}, call_.client()) == 0)
+    return deny(why);
   const Token* const token = call_.token();
   if (token != nullptr && token->limits != KeyLimits{}) {
     RequestHead head;

@@ -59,13 +59,13 @@ void PeerChannels::wait_for_calls() {
 
 void GrpcPeerCall::next() {
   PeerPool& pool = channels_.pool;
-  use_ = tried_.size() < kMostPeerTries
-             ? pool.take(ask_.service, PeerPool::Way::grpc, tried_, ask_.message.Length())
-             : nullptr;
+  use_ = tried_.size() < kMostPeerTries ? pool.take(ask_.service, PeerPool::Way::grpc, tried_,
+                                                    ask_.message.Length(), ask_.client)
+                                        : nullptr;
   if (use_ == nullptr) return over(std::nullopt);
   tried_.push_back(use_->peer().node);
-  const bool more =
-      tried_.size() < kMostPeerTries && pool.offers(ask_.service, PeerPool::Way::grpc, tried_) > 0;
+  const bool more = tried_.size() < kMostPeerTries &&
+                    pool.offers(ask_.service, PeerPool::Way::grpc, tried_, ask_.client) > 0;
   auto one = std::make_shared<Try>(channels_.to(use_->peer()));
   grpc::ClientContext& context = one->context;
   context.set_deadline(ask_.deadline);

@@ -57,7 +57,9 @@ class Priorities : public test::EnginesFixture {
         one->next = std::max(one->next, now - 50 * kMsec) +
                     static_cast<std::int64_t>(static_cast<double>(kSec) / one->rate);
         one->clients.push_back(std::make_unique<RawClient>(*loop, front->port()));
-        one->clients.back()->send_now(hundred(one->headers));
+        const bool little = small && one != all.front();
+        one->clients.back()->send_now(little ? post(chat("bob", 1), one->headers)
+                                             : hundred(one->headers));
         ++one->sent;
       }
       loop->run_until(now + 2 * kMsec);
@@ -69,6 +71,7 @@ class Priorities : public test::EnginesFixture {
         one->refused += status == 429;
       }
   }
+  bool small = false;  // what all but the first ask for
   Rng rng{1};
   static double share(int part, int all) { return static_cast<double>(part) / std::max(all, 1); }
   const TokenFates& fates() { return counters().fates; }
@@ -77,7 +80,9 @@ class Priorities : public test::EnginesFixture {
 constexpr char kKeyFile[] =
     "0123456789abcdef-light *\n"
     "0123456789abcdef-heavy *\n"
-    "0123456789abcdef-first * priority=3\n";
+    "0123456789abcdef-second * priority=2\n"
+    "0123456789abcdef-first * priority=3\n"
+    "0123456789abcdef-short * rpm=2\n";
 std::string bearer(const std::string& name) {
   return "Authorization: Bearer 0123456789abcdef-" + name + "\r\n";
 }
@@ -88,8 +93,8 @@ FrontOptions secured() {
 }
 
 TEST_F(Priorities, TheLowerIsRefusedFirst) {
-  begin_slow(600);
-  Asking high{"Partita-Priority: 2\r\n", 6}, low{"", 30};
+  begin_slow(600, secured());
+  Asking high{bearer("second"), 6}, low{bearer("light"), 30};
   flood({&high, &low}, 3 * kSec);
   EXPECT_GE(share(high.answered, high.sent), 0.8) << high.answered << " of " << high.sent;
   EXPECT_GT(low.answered, 0);  // what is left
@@ -107,7 +112,63 @@ TEST_F(Priorities, AKeyGetsItsShareBesideOneThatFloods) {
   EXPECT_LE(share(heavy.answered, heavy.sent), 0.5);
   EXPECT_GT(fates().over_share, 0);
   EXPECT_THAT(pool->metrics(), HasSubstr("fate=\"over_share\""));
-  EXPECT_GT(requests_of(view_of(chat_service()), {}).shed, 0);
+  const ServiceView view = view_of(chat_service());
+  EXPECT_GT(requests_of(view, {}).shed, 0);
+  ASSERT_EQ(view.keys.size(), 2U);
+  EXPECT_EQ(view.keys[0].answered, light.answered);
+  EXPECT_EQ(view.keys[1].answered, heavy.answered);
+  EXPECT_EQ(view.keys[0].refused + view.keys[1].refused, fates().over_share);
+  EXPECT_GT(view.keys[1].bytes, 400 * heavy.answered);
+}
+
+// It is told of the key, and is no reason to serve more.
+TEST_F(Priorities, WhatAKeysLimitRefusesIsNoDemand) {
+  engine();
+  begin(service(), {}, secured());
+  Recents recents;
+  note_requests(recents, {view_of(chat_service())}, 1);
+  for (const int status : {200, 200, 429, 429, 429})
+    EXPECT_EQ(ask(post(chat("ann", 2), bearer("short"))).status, status);
+  const ServiceView view = view_of(chat_service());
+  EXPECT_EQ(requests_of(view, {}).arrived, 2);
+  EXPECT_EQ(actuate::told_keys(view.keys).at(0).refused, 3);
+  note_requests(recents, {view}, 3);
+  EXPECT_EQ(requests_of(view, recents).recent->asked, 2);
+}
+
+// Nor has one that asks less than once a second to come anew each time.
+TEST_F(Priorities, AKeyThatAsksSeldomHasItsShare) {
+  begin_slow(600, secured());
+  Asking light{bearer("light"), 0.9}, heavy{bearer("heavy"), 40};
+  light.next = Loop::now_ns() + 1 * kSec;
+  flood({&light, &heavy}, 7 * kSec);
+  EXPECT_GE(light.answered, light.sent - 2) << "of " << light.sent;
+  EXPECT_GT(heavy.answered, light.answered);
+}
+
+// What a request says of itself takes nothing from others.
+TEST_F(Priorities, AHeaderGivesNoPriority) {
+  begin_slow(600);
+  std::vector<Asking> said;
+  for (int p = 1; p <= 8; ++p) said.push_back({"Partita-Priority: " + std::to_string(p) + "\r\n"});
+  Asking others{"", 6};
+  std::vector<Asking*> all{&others};
+  for (Asking& one : said) all.push_back(&one);
+  small = true;
+  flood(all, 3 * kSec);
+  EXPECT_GE(share(others.answered, others.sent), 0.9) << others.refused << " refused";
+}
+
+// A priority takes what it uses.
+TEST_F(Priorities, AHigherOneThatUsesLittleTakesLittle) {
+  begin_slow(600, secured());
+  std::vector<Asking> high;
+  for (const char* less : {"0", "-1", "-2"})
+    high.push_back({bearer("first") + "Partita-Priority: " + less + "\r\n", 2});
+  Asking others{bearer("light"), 6};
+  small = true;
+  flood({&others, &high[0], &high[1], &high[2]}, 3 * kSec);
+  EXPECT_GE(share(others.answered, others.sent), 0.9) << others.refused << " refused";
 }
 
 // One request at a time; while it lasts others wait.
@@ -152,23 +213,23 @@ TEST_F(Waiting, TheHigherGoesFirst) {
 
 // A priority of p moves a request p promised TTFTs forward, and no further.
 TEST_F(Waiting, NobodyWaitsForEver) {
-  begin_waiting(100, {});
-  send("busy", 700, "");
-  RawClient& low = send("low", 20, "");
+  begin_waiting(100, {}, secured());
+  send("busy", 700, bearer("light"));
+  RawClient& low = send("low", 20, bearer("light"));
   loop->run_until(Loop::now_ns() + 300 * kMsec);
-  RawClient& high = send("high", 20, "Partita-Priority: 2\r\n");
+  RawClient& high = send("high", 20, bearer("second"));
   EXPECT_TRUE(high.wait([&] { return chat_service().waiting() == 2; }));
   EXPECT_EQ(first_of({{"low", &low}, {"high", &high}}), "low");
 }
 
 TEST_F(Waiting, WhereNoMoreMayWaitTheLowerMakesRoom) {
-  begin_waiting(1000, {.queue_limit = 1});
-  RawClient& busy = send("busy", 200, "");
-  RawClient& low = send("low", 5, "");
-  RawClient& other = send("other", 5, "");
+  begin_waiting(1000, {.queue_limit = 1}, secured());
+  RawClient& busy = send("busy", 200, bearer("light"));
+  RawClient& low = send("low", 5, bearer("light"));
+  RawClient& other = send("other", 5, bearer("light") + "Partita-Priority: 8\r\n");
   const auto full = other.answer();
   EXPECT_EQ(full.status, 429);
-  RawClient& high = send("high", 5, "Partita-Priority: 1\r\n");
+  RawClient& high = send("high", 5, bearer("first"));
   const auto gone = low.answer();
   EXPECT_EQ(gone.status, 429);
   EXPECT_THAT(gone.body, HasSubstr("higher priority"));
@@ -177,6 +238,23 @@ TEST_F(Waiting, WhereNoMoreMayWaitTheLowerMakesRoom) {
   EXPECT_EQ(high.answer().status, 200);
   EXPECT_EQ(fates().full, 2);
   EXPECT_EQ(fates().answered, 2);
+}
+
+// Where no TTFT is promised, those of a key that has had less go before what another has sent.
+TEST_F(Waiting, KeysTakeTurns) {
+  begin_waiting(0, {.queue_limit = 3}, secured());
+  send("busy", 150, bearer("heavy"));
+  RawClient& first = send("first", 50, bearer("heavy"));
+  RawClient& second = send("second", 50, bearer("heavy"));
+  RawClient& third = send("third", 50, bearer("heavy"));
+  EXPECT_TRUE(third.wait([&] { return chat_service().waiting() == 3; }));
+  EXPECT_EQ(send("fourth", 5, bearer("heavy")).answer().status, 429);
+  RawClient& light = send("light", 5, bearer("light"));
+  EXPECT_EQ(third.answer().status, 429) << "makes room";
+  EXPECT_EQ(fates().over_share, 1);
+  EXPECT_EQ(first_of({{"light", &light}, {"second", &second}}), "light");
+  EXPECT_EQ(first.answer().status, 200);
+  EXPECT_EQ(second.answer().status, 200);
 }
 
 // ---- KV caches

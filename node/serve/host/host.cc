@@ -135,6 +135,7 @@ ServiceView view_of(const EngineService& service) {
                    .withdrawn = fates.withdrawn + fates.limited + fates.rejected};
   // A TTFT is kept by the first token: who has it need not have ended to be on time.
   if (terms.slo.value <= 0) view.withdrawn += on_time(service, Loop::now_ns());
+  view.limited = fates.limited;
   view.counters.offered = service.counters().arrived;
   view.counters.completed = fates.answered;
   view.counters.in_slo = fates.in_slo;
@@ -143,9 +144,16 @@ ServiceView view_of(const EngineService& service) {
   view.counters.refused_full = fates.full + fates.over_share;
   view.counters.refused_miss = fates.late;
   view.counters.refused_worker = fates.unready;
-  for (const auto& [key, usage] : service.counters().by_key)
-    view.keys.push_back(
-        {.key = key, .tokens = static_cast<double>(usage.prompt + usage.completion)});
+  const auto& used = service.counters().by_key;
+  for (const auto& [key, had] : service.counters().keys) {
+    view.keys.push_back({.key = key,
+                         .answered = static_cast<double>(had.answered),
+                         .refused = static_cast<double>(had.refused),
+                         .bytes = static_cast<double>(had.bytes)});
+    if (const auto found = used.find(key); found != used.end())
+      view.keys.back().tokens =
+          static_cast<double>(found->second.prompt + found->second.completion);
+  }
   return view;
 }
 
@@ -158,7 +166,7 @@ void note_requests(Recents& recents, const std::vector<ServiceView>& services, d
     recents[service.name].note(now_s, {.asked = count(now.arrived),
                                        .in_slo = count(now.in_slo),
                                        .missed = count(now.missed + now.shed),
-                                       .withdrawn = count(service.withdrawn)});
+                                       .withdrawn = count(service.withdrawn - service.limited)});
   }
   std::erase_if(recents, [&](const auto& one) { return !there.contains(one.first); });
 }
@@ -166,12 +174,13 @@ void note_requests(Recents& recents, const std::vector<ServiceView>& services, d
 actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& recents) {
   const ServiceCounters& counted = service.counters;
   const long late = counted.completed - counted.in_slo;
+  const long arrived = counted.offered - service.limited;  // what a key may not have is no demand
   actuate::GatewayRequests requests{
-      .arrived = counted.offered,
+      .arrived = arrived,
       .in_slo = counted.in_slo,
       .missed = late + counted.failed + counted.expired + service.given_up,
       .shed = counted.refused_full + counted.refused_miss + counted.refused_worker,
-      .by_pipelines = std::min(service.by_pipelines, counted.offered)};
+      .by_pipelines = std::min(service.by_pipelines, arrived)};
   if (service.p99 > 0) requests.p99_ms = static_cast<double>(service.p99) * 1e-6;
   const auto found = recents.find(service.name);
   if (found == recents.end()) return requests;

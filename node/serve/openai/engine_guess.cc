@@ -74,6 +74,11 @@ std::int64_t EngineGuess::gap(double mean_out, std::int64_t now) const {
                                    std::max(engine_.spec.sequences, 1));
 }
 
+std::int64_t EngineGuess::work(int prompt, int cached, double out, std::int64_t now) const {
+  return gap(out, now) +
+         static_cast<std::int64_t>(factors_->ttft.at(now) * prefill_ms(prompt, cached) * kNsPerMs);
+}
+
 void EngineGuess::begin(GuessedRequest& request, std::int64_t now) {
   request.begun = now;
   request.uncorrected = uncorrected_ttft(request.prompt, request.cached, now) * kNsPerMs;

@@ -53,6 +53,8 @@ class EngineGuess {
   std::int64_t tpot(std::int64_t now) const;
   // From one end of a request to the next while it is full, of answers of so many tokens.
   std::int64_t gap(double mean_out, std::int64_t now) const;
+  // Of the engine's time, that one with an answer of `out` tokens takes from others.
+  std::int64_t work(int prompt, int cached, double out, std::int64_t now) const;
 
   // A request has gone there; it is told of until end(), and lives as long.
   void begin(GuessedRequest& request, std::int64_t now);

@@ -55,6 +55,12 @@ struct TokenFates {
   long withdrawn = 0;  // its client left
 };
 
+struct KeyFates {
+  long answered = 0;
+  long refused = 0;         // for its limits, or the shares of others
+  std::uint64_t bytes = 0;  // of bodies that were let in
+};
+
 struct TokenCounters {
   long arrived = 0;
   TokenFates fates = {};
@@ -62,6 +68,7 @@ struct TokenCounters {
   SecondsHistogram ttft{kTtftBounds}, tpot{kTokenBounds}, itl{kTokenBounds}, e2e{kAnswerBounds};
   TokenUsage used = {};
   std::map<std::string, TokenUsage> by_key = {};  // bounded by the keys that there are
+  std::map<std::string, KeyFates> keys = {};
 };
 
 struct EngineSnapshot {

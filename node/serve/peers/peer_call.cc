@@ -32,6 +32,21 @@ Denial not_here(const PeerPool* peers, const std::string& name) {
           .elsewhere = true};
 }
 
+Denial told_apart(PeerPool& pool, Denial why, const std::string& service, PeerPool::Way way,
+                  std::string_view sender, bool asks) {
+  if (why.kind != Denial::Kind::absent) return why;
+  const bool full = pool.full(pool.carried_as(service), way, sender);
+  pool.count_out(service, full ? PeerPool::Fate::full : PeerPool::Fate::nobody);
+  if (full) {
+    why.kind = Denial::Kind::overloaded;
+    why.message =
+        "the nodes that carry '" + service + "' have as much of this client's as they may";
+  } else if (asks) {
+    pool.count_uncarried(service);
+  }
+  return why;
+}
+
 bool is_not_here(const Denial& why) {
   return why.kind == Denial::Kind::not_ready || why.kind == Denial::Kind::absent ||
          why.kind == Denial::Kind::unknown_model;
@@ -53,8 +68,8 @@ void PeerCall::let_go(std::unique_ptr<PeerCall> call) {
 void PeerCall::start() { next(); }
 
 std::string PeerCall::head() const {
-  const bool more =
-      tried_.size() < kMostPeerTries && pool_.offers(ask_.service, PeerPool::Way::http, tried_) > 0;
+  const bool more = tried_.size() < kMostPeerTries &&
+                    pool_.offers(ask_.service, PeerPool::Way::http, tried_, ask_.sender) > 0;
   std::string text =
       fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n{}: {}{}\r\n",
                   ask_.verb, ask_.target, use_->peer().http, pool_.options().token, kHandedOver,
@@ -81,7 +96,7 @@ std::string PeerCall::head() const {
 
 void PeerCall::next() {
   use_ = tried_.size() < kMostPeerTries
-             ? pool_.take(ask_.service, PeerPool::Way::http, tried_, ask_.body->size())
+             ? pool_.take(ask_.service, PeerPool::Way::http, tried_, ask_.body->size(), ask_.sender)
              : nullptr;
   if (use_ == nullptr) return over(why_);
   tried_.push_back(use_->peer().node);

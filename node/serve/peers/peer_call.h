@@ -22,6 +22,10 @@ namespace partita::serve {
 // Why one is refused that asks for what this node does not carry: that there is no such model, or,
 // where the fleet wants it, that no node carries it now. null: the node is of no fleet.
 Denial not_here(const PeerPool* peers, const std::string& name);
+// What is said where `why` is that: nobody carries it, or those who do have no place for it. Counts
+// it so, the first as demand where it `asks`.
+Denial told_apart(PeerPool& pool, Denial why, const std::string& service, PeerPool::Way way,
+                  std::string_view sender, bool asks);
 // Whether that, or the want of workers, is the reason.
 bool is_not_here(const Denial& why);
 
@@ -31,6 +35,7 @@ struct PeerAsk {
   std::string content_type = "application/json";
   std::shared_ptr<const std::string> body = std::make_shared<std::string>();
   std::string client = {};                       // for whom it asks, where that is a word
+  std::string sender = {};                       // whose places it takes
   std::optional<std::uint64_t> json_bytes = {};  // Inference-Header-Content-Length
   std::optional<std::int64_t> deadline = {};     // of the monotonic clock
   std::optional<int> priority = {};

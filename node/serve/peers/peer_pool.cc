@@ -153,28 +153,44 @@ bool PeerPool::wants(std::string_view name) const {
 
 // ---- whose turn it is
 
-bool PeerPool::is_open(const PeerGateway& peer, std::string_view service, Way way,
-                       std::size_t bytes) const {
-  if (way == Way::http ? peer.lines == nullptr : peer.grpc.empty()) return false;
-  if (peer.shut_until != 0 || peer.uses.size() >= kMostAtPeer) return false;
-  if (!peer.uses.empty() && peer.bytes + bytes > kMostBytesAtPeer) return false;
-  const auto full = peer.full_until.find(service);
-  return full == peer.full_until.end() || full->second <= Loop::now_ns();
+PeerPool::State PeerPool::state(const PeerGateway& peer, Way way, const Wish& wish) {
+  if (way == Way::http ? peer.lines == nullptr : peer.grpc.empty()) return State::shut;
+  if (peer.shut_until != 0) return State::shut;
+  const std::size_t free = kMostAtPeer - std::min(peer.uses.size(), kMostAtPeer);
+  const std::size_t free_bytes = kMostBytesAtPeer - std::min(peer.bytes, kMostBytesAtPeer);
+  if (free == 0 || (!peer.uses.empty() && wish.bytes > free_bytes)) return State::full;
+  const auto part = peer.parts.find({std::string(wish.service), std::string(wish.sender)});
+  const bool more = part != peer.parts.end();
+  if (more && part->second.uses >= free) return State::full;
+  if (more && part->second.bytes + wish.bytes > free_bytes) return State::full;
+  const auto said = peer.full_until.find(wish.service);
+  const bool well = said == peer.full_until.end() || said->second <= Loop::now_ns();
+  return well ? State::open : State::full;
 }
 
 std::size_t PeerPool::offers(std::string_view service, Way way,
-                             const std::vector<std::string>& tried) const {
+                             const std::vector<std::string>& tried, std::string_view sender) const {
   const auto found = services_.find(service);
   if (found == services_.end()) return 0;
   return static_cast<std::size_t>(std::ranges::count_if(found->second, [&](const Offer& one) {
-    return std::ranges::count(tried, one.peer->node) == 0 && is_open(*one.peer, service, way, 0);
+    return std::ranges::count(tried, one.peer->node) == 0 &&
+           state(*one.peer, way, {service, sender}) == State::open;
   }));
+}
+
+bool PeerPool::full(std::string_view service, Way way, std::string_view sender) const {
+  const auto found = services_.find(service);
+  if (found == services_.end() || offers(service, way, {}, sender) > 0) return false;
+  return std::ranges::any_of(found->second, [&](const Offer& one) {
+    return state(*one.peer, way, {service, sender}) == State::full;
+  });
 }
 
 // Each gains its share of a turn, who has most gets it and pays a whole one: any n requests are
 // divided by the shares, but for less than one at each.
 std::unique_ptr<PeerUse> PeerPool::take(std::string_view service, Way way,
-                                        const std::vector<std::string>& tried, std::size_t bytes) {
+                                        const std::vector<std::string>& tried, std::size_t bytes,
+                                        std::string_view sender) {
   const auto found = services_.find(service);
   if (found == services_.end()) return nullptr;
   const std::int64_t now = Loop::now_ns();
@@ -183,7 +199,7 @@ std::unique_ptr<PeerUse> PeerPool::take(std::string_view service, Way way,
   for (Offer& one : found->second) {
     one.peer->wanted = now;
     if (std::ranges::count(tried, one.peer->node) > 0) continue;
-    if (!is_open(*one.peer, service, way, bytes)) continue;
+    if (state(*one.peer, way, {service, sender, bytes}) != State::open) continue;
     one.turn += one.share;
     all += one.share;
     if (best == nullptr || one.turn > best->turn) best = &one;
@@ -192,7 +208,8 @@ std::unique_ptr<PeerUse> PeerPool::take(std::string_view service, Way way,
   if (best == nullptr) return nullptr;
   best->turn -= all;
   if (best->peer->uses.empty()) best->peer->heard = now;
-  return std::make_unique<PeerUse>(*this, best->peer, std::string(service), bytes);
+  return std::make_unique<PeerUse>(*this, best->peer, std::string(service), std::string(sender),
+                                   bytes);
 }
 
 // ---- who is well
@@ -287,15 +304,25 @@ void PeerPool::bury(std::shared_ptr<void> what) {
 // ---- a request at a peer
 
 PeerUse::PeerUse(PeerPool& pool, std::shared_ptr<PeerGateway> peer, std::string service,
-                 std::size_t bytes)
-    : pool_(pool), peer_(std::move(peer)), service_(std::move(service)), bytes_(bytes) {
+                 std::string sender, std::size_t bytes)
+    : pool_(pool),
+      peer_(std::move(peer)),
+      service_(std::move(service)),
+      sender_(std::move(sender)),
+      bytes_(bytes) {
   peer_->uses.insert(this);
   peer_->bytes += bytes_;
+  PeerGateway::Part& part = peer_->parts[{service_, sender_}];
+  ++part.uses;
+  part.bytes += bytes_;
 }
 
 PeerUse::~PeerUse() {
   peer_->uses.erase(this);
   peer_->bytes -= bytes_;
+  const auto part = peer_->parts.find({service_, sender_});
+  part->second.bytes -= bytes_;
+  if (--part->second.uses == 0) peer_->parts.erase(part);
 }
 
 void PeerUse::heard() { pool_.answered(*peer_); }
@@ -317,13 +344,13 @@ void PeerPool::count_uncarried(std::string_view name) {
 }
 
 std::string PeerPool::metrics() const {
-  static constexpr const char* kFates[] = {"answered", "handed_back", "lost", "nobody"};
+  static constexpr const char* kFates[] = {"answered", "handed_back", "lost", "nobody", "full"};
   std::string out =
       "# HELP partita_handed_over_total Requests that were offered to gateways of other nodes, or "
       "that no node carries.\n"
       "# TYPE partita_handed_over_total counter\n";
   for (const auto& [service, counts] : counts_)
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 5; ++i)
       if (counts.fates[i] > 0)
         out += fmt::format("partita_handed_over_total{{service=\"{}\",outcome=\"{}\"}} {}\n",
                            metric_label(service), kFates[i], counts.fates[i]);

@@ -25,8 +25,9 @@
 namespace partita::serve {
 
 inline constexpr int kMostPeerTries = 3;                    // nodes that a request is offered to
-inline constexpr std::size_t kMostAtPeer = 256;             // requests of ours, at once
-inline constexpr std::size_t kMostBytesAtPeer = 64u << 20;  // of their bodies
+// Requests of ours at once, and bytes of their bodies. One sender of requests of one service may
+// have as many as it leaves free: half of them, where nobody else has any.
+inline constexpr std::size_t kMostAtPeer = 512, kMostBytesAtPeer = 128u << 20;
 inline constexpr std::int64_t kConnectPatience = 1'000'000'000;
 inline constexpr std::int64_t kPeerSilent = 3'000'000'000;   // with requests of ours: it is dead
 inline constexpr std::int64_t kLongestFull = 1'000'000'000;  // then it is asked again
@@ -59,6 +60,10 @@ struct PeerGateway {
   std::unique_ptr<EngineLines> lines = {};  // null: no HTTP
   std::set<PeerUse*> uses = {};
   std::size_t bytes = 0;
+  struct Part {
+    std::size_t uses = 0, bytes = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Part> parts = {};  // by service and sender
   int failures = 0;  // since it answered last
   // 0: it gets requests. Else it does not, and is asked from then on whether it answers.
   std::int64_t shut_until = 0;
@@ -84,13 +89,16 @@ class PeerPool {
   // What others carry under this name of a service or a model, whatever its version or bucket;
   // empty: nobody carries it.
   std::string carried_as(std::string_view name) const;
-  // Who may be offered it now, but for those that were.
-  std::size_t offers(std::string_view service, Way way,
-                     const std::vector<std::string>& tried) const;
+  // Who may be offered it now, but for those that were. `sender`: whose it is, a key or an address.
+  std::size_t offers(std::string_view service, Way way, const std::vector<std::string>& tried,
+                     std::string_view sender = {}) const;
   // The next of them by their shares; null: nobody. A request of so many bytes is there until the
   // use ends.
   std::unique_ptr<PeerUse> take(std::string_view service, Way way,
-                                const std::vector<std::string>& tried, std::size_t bytes);
+                                const std::vector<std::string>& tried, std::size_t bytes,
+                                std::string_view sender = {});
+  // Whether somebody who carries it answers, and nobody has a place for it now.
+  bool full(std::string_view service, Way way, std::string_view sender) const;
 
   const PeerOptions& options() const { return options_; }
   const std::string& node() const { return node_; }
@@ -101,8 +109,8 @@ class PeerPool {
   void bury(std::shared_ptr<void> what);  // ends it, but not from inside of its own calls
 
   // ---- what is counted
-  // nobody: refused at this door, since no node carries it now.
-  enum class Fate : std::uint8_t { answered, back, lost, nobody };
+  // Refused at this door: nobody: no node carries it now; full: those that do have no place for it.
+  enum class Fate : std::uint8_t { answered, back, lost, nobody, full };
   void count_out(std::string_view service, Fate fate);
   void count_in(std::string_view service);
   // An inference under this name that no node counts: none of them carries it that answers.
@@ -117,7 +125,12 @@ class PeerPool {
     std::shared_ptr<PeerGateway> peer;
     double share = 0, turn = 0;
   };
-  bool is_open(const PeerGateway& peer, std::string_view service, Way way, std::size_t bytes) const;
+  enum class State : std::uint8_t { open, full, shut };
+  struct Wish {
+    std::string_view service, sender;
+    std::size_t bytes = 0;
+  };
+  static State state(const PeerGateway& peer, Way way, const Wish& wish);
   std::string wanted_as(std::string_view name) const;
   void look_up(const std::stop_token& stop, std::vector<actuate::GatewayPeer> fresh);
   void rebuild();
@@ -135,7 +148,7 @@ class PeerPool {
   std::map<std::string, std::shared_ptr<PeerGateway>> peers_;  // by node
   std::map<std::string, std::vector<Offer>, std::less<>> services_;
   struct Counts {
-    std::uint64_t fates[4] = {}, in = 0;
+    std::uint64_t fates[5] = {}, in = 0;
   };
   std::map<std::string, Counts, std::less<>> counts_;
   std::map<std::string, long> uncarried_;  // of those that are wanted
@@ -151,7 +164,7 @@ class PeerPool {
 class PeerUse {
  public:
   PeerUse(PeerPool& pool, std::shared_ptr<PeerGateway> peer, std::string service,
-          std::size_t bytes);
+          std::string sender, std::size_t bytes);
   ~PeerUse();
   PeerUse(const PeerUse&) = delete;
   PeerUse& operator=(const PeerUse&) = delete;
@@ -168,7 +181,7 @@ class PeerUse {
   friend class PeerPool;
   PeerPool& pool_;
   const std::shared_ptr<PeerGateway> peer_;
-  const std::string service_;
+  const std::string service_, sender_;
   const std::size_t bytes_;
   const std::int64_t began_ = Loop::now_ns();
 };
