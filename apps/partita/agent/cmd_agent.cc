@@ -36,6 +36,7 @@ void add_live_flags(CLI::App& command, LiveFlags& flags) {
   flag(command, "--host-queue", flags.host_queue);
   add_fleet_flags(command, flags.fleet);
   flag(command, "--quota", flags.queue.quotas);
+  flag(command, "--most-tasks", flags.queue.most_tasks);
   flag(command, "--share", flags.queue.shares);
   add_tariff_flags(command, flags.queue.tariff);
   flag(command, "--once", flags.once);

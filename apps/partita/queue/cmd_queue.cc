@@ -325,6 +325,7 @@ void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
   flag(*command, "--return-after", flags->serve.idle)->capture_default_str();
   flag(*command, "--grace", flags->serve.grace)->capture_default_str();
   flag(*command, "--quota", flags->serve.quotas);
+  flag(*command, "--most-tasks", flags->serve.most_tasks);
   flag(*command, "--share", flags->serve.shares);
   flag(*command, "--urgent-after", flags->serve.patience)->capture_default_str();
   add_tariff_flags(*command, flags->serve.tariff);

@@ -61,6 +61,9 @@ Result<void> users_of(const QueueServeFlags& flags, queue::Config& config) {
                             });
       !fine)
     return fine;
+  TRY(each_user("--most-tasks", flags.most_tasks, 0, [&](const std::string& user, double most) {
+    config.most_tasks[user] = static_cast<int>(most);
+  }));
   return each_user("--share", flags.shares, 1e-3,
                    [&](const std::string& user, double due) { config.shares[user] = due; });
 }
