@@ -68,8 +68,7 @@ int weight_of(const BalancedService& service, const BalancedNode& node) {
 // Of all services together.
 double longest_limit_s(const BalancedServices& services) {
   double limit = kLeastSeconds;
-  for (const BalancedService& one : services)
-    limit = std::max(limit, answer_limit_s(one));
+  for (const BalancedService& one : services) limit = std::max(limit, answer_limit_s(one));
   return limit;
 }
 
@@ -196,11 +195,10 @@ std::string haproxy_backend(const BalancedService& service, const Door& door) {
 // service that has just moved is where the check of half a second ago did not find it.
 // Twice, as the turns are shared with other requests; what is weighed anew (roundrobin) skips some.
 std::string haproxy_unchecked(const BalancedService& service, const Door& door) {
-  std::string text =
-      fmt::format("\nbackend {}\n  balance static-rr\n  retries {}\n  timeout server {}s\n",
-                  door.unchecked(service),
-                  std::clamp(2 * service.nodes.size(), std::size_t{1}, kMostAsked),
-                  answer_limit_s(service));
+  std::string text = fmt::format(
+      "\nbackend {}\n  balance static-rr\n  retries {}\n  timeout server {}s\n",
+      door.unchecked(service), std::clamp(2 * service.nodes.size(), std::size_t{1}, kMostAsked),
+      answer_limit_s(service));
   for (const BalancedNode& node : service.nodes)
     if (const std::string& address = node.*door.address; !address.empty())
       text += fmt::format("  server {} {}{}\n", node.node, address,
@@ -354,9 +352,10 @@ std::string envoy_timeouts(const BalancedServices& services) {
   std::string all;
   for (const BalancedService& one : services)
     all += fmt::format("{}{} {}s", all.empty() ? "" : ", ", one.name, answer_limit_s(one));
-  return fmt::format("endpoints have no timeouts, and Envoy's routes give up after 15 s unless "
-                     "they say otherwise; 'timeout' that they need: {}",
-                     all.empty() ? "none" : all);
+  return fmt::format(
+      "endpoints have no timeouts, and Envoy's routes give up after 15 s unless "
+      "they say otherwise; 'timeout' that they need: {}",
+      all.empty() ? "none" : all);
 }
 
 BalancedServices without_weights(BalancedServices services) {

@@ -287,13 +287,14 @@ Result<void> check_claims(const std::string& file, const plan::ServingPlan& plan
 Result<void> check_pods(const std::string& file, const plan::ServingPlan& plan) {
   for (const plan::PlannedService& one : plan.services)
     if (one.pipeline || one.models)
-      return bad_input(file, fmt::format("service '{}' is {}, which Partita's own gateway and "
-                                         "workers serve: it has no form for Kubernetes yet",
-                                         one.name,
-                                         one.pipeline ? "a pipeline" : "a set of models"));
+      return bad_input(file,
+                       fmt::format("service '{}' is {}, which Partita's own gateway and "
+                                   "workers serve: it has no form for Kubernetes yet",
+                                   one.name, one.pipeline ? "a pipeline" : "a set of models"));
   if (plan.survive > 0)
-    return bad_input(file, "its services survive the loss of a GPU by where their instances are "
-                           "(survive), which is left to Kubernetes there");
+    return bad_input(file,
+                     "its services survive the loss of a GPU by where their instances are "
+                     "(survive), which is left to Kubernetes there");
   return check_claims(file, plan);
 }
 

@@ -40,8 +40,8 @@ CONTAINER = {"name": LABEL, "image": str, "imagePullPolicy?": "Always|Never|IfNo
                             "limits?": Map({KEY: str})},
              "securityContext?": {"privileged?": bool, "runAsNonRoot?": bool},
              "volumeMounts?": [{"name": LABEL, "mountPath": "/.*", "readOnly?": bool}]}
-APART = [{"labelSelector": {"matchExpressions": [{"key": KEY, "operator": "In", "values": [VALUE]}]},
-          "topologyKey": KEY}]
+APART = [{"labelSelector": {"matchExpressions": [{"key": KEY, "operator": "In",
+                                                  "values": [VALUE]}]}, "topologyKey": KEY}]
 POD = {"affinity?": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": APART}},
        "hostIPC?": bool, "hostPID?": bool, "serviceAccountName?": SUBDOMAIN,
        "nodeSelector?": Map({KEY: VALUE}),

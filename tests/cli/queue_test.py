@@ -269,10 +269,11 @@ class QueueTest(harness.CliTest):
 
     def test_a_user_has_a_part_of_its_places(self):
         self.serve("--most-tasks", "anna=2", "--most-tasks", "*=1")
-        self.assertEqual(len(self.submit("true", "--held", "--for-user", "anna", "--array", "2")), 2)
+        tasks = self.submit("true", "--held", "--for-user", "anna", "--array", "2")
+        self.assertEqual(len(tasks), 2)
         for user, more in (("anna", "1"), ("bob", "2")):
-            done = self.run_partita("queue", "submit", "--driver", "sim", "true", "--for-user", user,
-                                    "--array", more)
+            done = self.run_partita("queue", "submit", "--driver", "sim", "true", "--for-user",
+                                    user, "--array", more)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(f"{user} may have", done.stderr.decode())
 

@@ -6,7 +6,6 @@
 #include "forms/manner_form.h"
 #include "forms/priorities_form.h"
 #include "forms/serving_forms.h"
-#include "forms/terms_form.h"
 
 namespace partita::fleet {
 namespace {

@@ -56,9 +56,11 @@ TEST(Status, ItSaysHowLongAnAnswerIsPromisedToTake) {
   FleetView view;
   view.wanted = Wanted{R"(services:
   - {name: a, model: bert, rate_rps: 1, slo_ms: 400}
-  - {name: b, kind: llm, model: m, rate_rps: 1, slo: {ttft_ms: 900, tpot_ms: 40}, tokens: {in: 9, out: 100}}
-  - {name: c, kind: llm, model: m, rate_rps: 1, slo: {ttft_ms: 900, e2e_ms: 7000}, tokens: {in: 9, out: 1}}
-  - {name: d, kind: llm, model: m, rate_rps: 1, slo: {ttft_ms: 900}, tokens: {in: 9, out: 100}}
+  - {name: b, kind: llm, model: m, rate_rps: 1, tokens: {in: 9, out: 100},
+     slo: {ttft_ms: 900, tpot_ms: 40}}
+  - {name: c, kind: llm, model: m, rate_rps: 1, tokens: {in: 9, out: 1},
+     slo: {ttft_ms: 900, e2e_ms: 7000}}
+  - {name: d, kind: llm, model: m, rate_rps: 1, tokens: {in: 9, out: 100}, slo: {ttft_ms: 900}}
 )"};
   const auto status = status_of(view, "f");
   ASSERT_TRUE(status) << to_string(status.error());
