@@ -373,6 +373,9 @@ constexpr FlagWords kWords[] = {
      "Of --model FOLDER: which VERSION/model.onnx in it; else the highest number"},
     {"--models", "NAMES", "The models, separated by commas"},
     {"--most", "N", "Show at most this many; of frames 0 is all"},
+    {"--most-tasks", "USER=N",
+     "Tasks of a user that may be in the queue and have not ended; *=N: of everybody else (default "
+     "100,000)"},
     {"--mps", "", "Run an MPS daemon on each device whose segment has several processes"},
     {"--mps-oversubscribe", "", "Allow percentages that add up to more than 100"},
     {"--mps-shares", "[SERVICE=]PERCENT[:MIB],...",

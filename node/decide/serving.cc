@@ -406,16 +406,18 @@ Result<MadeAgain> make_plan_in_place(const plan::ServingProblem& problem,
   if (!max_moves || moves <= *max_moves) return again;
   again.made.plan.reset();
   again.made.refusals = {
-      {"moves", "plan", 1.0 * *max_moves, 1.0 * moves,
-       "pipelines whose shares of the SLO change, language models on groups of GPUs and sets of "
-       "models are planned from nothing"}};
+      {plan::kNotFound, "plan", 1.0 * *max_moves, 1.0 * moves,
+       "instances may be created (max_moves), and the plan that was found creates so many: it is "
+       "planned from nothing, as with all pipelines whose shares of the SLO change, language "
+       "models on groups of GPUs, sets of models, and GPUs that may be lost"}};
   return again;
 }
 
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
-  if (from_nothing(problem)) return make_plan_in_place(problem, current, max_moves, options);
+  if (problem.survive > 0 || from_nothing(problem))
+    return make_plan_in_place(problem, current, max_moves, options);
   if (has_pipelines(problem)) return pipelines_again(problem, current, max_moves, options);
   planners::serving::IncrementalOutcome again;
   auto made = with_room(

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "forms/manner_form.h"
 #include "forms/serving_forms.h"
 #include "forms/terms_form.h"
 
@@ -29,17 +30,7 @@ void describe(Form& f, PlannedInstance& i) {
   f.optional(i.predicted).boolean("predicted", i.predicted, "by a law, not measured");
   f.optional(!i.learned_on.empty())
       .text("learned_on", i.learned_on, "the GPU models of the laws that predicted it");
-  describe_engine(f, i.engine);
-  f.optional(i.group != 1)
-      .integer("group", i.group, {.low = 1, .high = profile::kMostGroupedGpus},
-               "so many GPUs serve together, which follow one another; missing: 1");
-  for (const auto& [key, units] :
-       {std::pair("prefill_units", &i.prefill_units), std::pair("decode_units", &i.decode_units)})
-    f.optional(*units != 0)
-        .integer(key, *units, {.low = 1, .high = 1e6},
-                 "SMs that only do that, beside the others; missing: all do both");
-  f.optional(i.held != 0)
-      .integer("held", i.held, {.high = plan::kMostSetModels}, "models at once, of a set of them");
+  describe_manner(f, i);
   f.optional(i.share_percent != 0)
       .number("share_percent", i.share_percent, {.high = 100},
               "MPS share of a whole GPU without MIG; missing or 0: a MIG instance");
@@ -260,6 +251,20 @@ void describe(Form& f, PlanDocument& document) {
 }
 
 }  // namespace
+
+void describe_manner(Form& f, PlannedInstance& i) {
+  describe_engine(f, i.engine);
+  f.optional(i.group != 1)
+      .integer("group", i.group, {.low = 1, .high = profile::kMostGroupedGpus},
+               "so many GPUs serve together, which follow one another; missing: 1");
+  for (const auto& [key, units] :
+       {std::pair("prefill_units", &i.prefill_units), std::pair("decode_units", &i.decode_units)})
+    f.optional(*units != 0)
+        .integer(key, *units, {.low = 1, .high = 1e6},
+                 "SMs that only do that, beside the others; missing: all do both");
+  f.optional(i.held != 0)
+      .integer("held", i.held, {.high = plan::kMostSetModels}, "models at once, of a set of them");
+}
 
 void describe_plan(Form& f, ServingPlan& plan) {
   PlanDocument document{plan, {}, {}};

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kHeaviest = 256;       // HAProxy's; of the node with the largest share
 constexpr std::size_t kMostAsked = 16;  // times after the first, for one request
+constexpr double kRoom = 4, kLeastSeconds = 60;  // of timeouts: times the promise
 constexpr std::string_view kWritten =
     "# Written by `partita export`; what is changed here is lost.\n";
 
@@ -64,6 +65,13 @@ int weight_of(const BalancedService& service, const BalancedNode& node) {
   return std::max(1, static_cast<int>(std::lround(kHeaviest * node.share / largest)));
 }
 
+// Of all services together.
+double longest_limit_s(const BalancedServices& services) {
+  double limit = kLeastSeconds;
+  for (const BalancedService& one : services) limit = std::max(limit, answer_limit_s(one));
+  return limit;
+}
+
 // One of the two doors of a balancer.
 struct Door {
   std::string listen;
@@ -111,8 +119,6 @@ constexpr std::string_view kHaproxyDefaults = R"(
 defaults
   mode http
   timeout connect 1s
-  timeout client 60s
-  timeout server 60s
   timeout check 1s
   option srvtcpka
   srvtcpka-idle 1s
@@ -173,7 +179,8 @@ std::string haproxy_server(const BalancedService& service, const BalancedNode& n
 }
 
 std::string haproxy_backend(const BalancedService& service, const Door& door) {
-  std::string text = fmt::format("\nbackend {}\n", door.pool(service));
+  std::string text = fmt::format("\nbackend {}\n  timeout server {}s\n", door.pool(service),
+                                 answer_limit_s(service));
   if (door.letter == 's' ||
       std::ranges::none_of(service.nodes, [](const BalancedNode& one) { return one.http.empty(); }))
     text += fmt::format("  option httpchk GET /v2/models/{}/ready\n", service.name) +
@@ -188,9 +195,10 @@ std::string haproxy_backend(const BalancedService& service, const Door& door) {
 // service that has just moved is where the check of half a second ago did not find it.
 // Twice, as the turns are shared with other requests; what is weighed anew (roundrobin) skips some.
 std::string haproxy_unchecked(const BalancedService& service, const Door& door) {
-  std::string text =
-      fmt::format("\nbackend {}\n  balance static-rr\n  retries {}\n", door.unchecked(service),
-                  std::clamp(2 * service.nodes.size(), std::size_t{1}, kMostAsked));
+  std::string text = fmt::format(
+      "\nbackend {}\n  balance static-rr\n  retries {}\n  timeout server {}s\n",
+      door.unchecked(service), std::clamp(2 * service.nodes.size(), std::size_t{1}, kMostAsked),
+      answer_limit_s(service));
   for (const BalancedNode& node : service.nodes)
     if (const std::string& address = node.*door.address; !address.empty())
       text += fmt::format("  server {} {}{}\n", node.node, address,
@@ -230,10 +238,12 @@ std::string nginx_server(const BalancedServices& services, const Door& door) {
   const std::string scheme = (grpc ? "grpc" : "http") + std::string(door.ca.empty() ? "" : "s");
   std::string text = fmt::format("server {{\n  listen {}{};\n  client_max_body_size 0;\n",
                                  door.listen, grpc ? " http2" : "");
+  // Not after a timeout: whoever has a request and takes long would run it beside the next one.
   text += fmt::format(
-      "  {0}_connect_timeout 1s;\n  {0}_read_timeout 60s;\n  {0}_next_upstream error timeout "
-      "http_404 http_503 non_idempotent;\n  {0}_next_upstream_tries 3;\n",
-      word);
+      "  {0}_connect_timeout 1s;\n  {0}_read_timeout {1}s;\n  {0}_send_timeout {1}s;\n"
+      "  {0}_next_upstream error http_404 http_503 non_idempotent;\n"
+      "  {0}_next_upstream_tries 3;\n",
+      word, longest_limit_s(services));
   if (!grpc)
     text +=
         "  proxy_http_version 1.1;\n  proxy_set_header Connection \"\";\n"
@@ -245,9 +255,9 @@ std::string nginx_server(const BalancedServices& services, const Door& door) {
   for (const BalancedService& one : services)
     if (!grpc)
       text += fmt::format(
-          "  location /v2/models/{0}/ {{ proxy_pass {2}://{1}; }}\n"
+          "  location /v2/models/{0}/ {{ proxy_read_timeout {3}s; proxy_pass {2}://{1}; }}\n"
           "  location = /v2/models/{0} {{ proxy_pass {2}://{1}; }}\n",
-          one.name, door.pool(one), scheme);
+          one.name, door.pool(one), scheme, answer_limit_s(one));
   text += fmt::format(
       "  location / {{\n    if ($partita_{0} = \"\") {{ return 404; }}\n    {1}_pass "
       "{2}://$partita_{0};\n  }}\n}}\n",
@@ -305,6 +315,7 @@ Result<std::string> haproxy_config(const BalancedServices& services,
   if (!options.stats_socket.empty())
     text += fmt::format("global\n  stats socket {} mode 600 level admin\n", options.stats_socket);
   text += kHaproxyDefaults;
+  text += fmt::format("  timeout client {0}s\n  timeout server {0}s\n", longest_limit_s(services));
   for (const Door& door : doors_of(options)) text += haproxy_frontend(services, door);
   for (const Door& door : doors_of(options))
     for (const BalancedService& one : services)
@@ -331,6 +342,20 @@ Result<std::string> envoy_endpoints(const BalancedServices& services) {
   for (const Door& door : doors_of({.http = "*", .grpc = "*"}))
     for (const BalancedService& one : services) clusters.push_back({&one, door});
   return write_form([&](Form& f) { f.rows("resources", clusters, tell_cluster, {}); });
+}
+
+double answer_limit_s(const BalancedService& service) {
+  return std::max(kLeastSeconds, std::ceil(kRoom * service.answer_ms / 1e3));
+}
+
+std::string envoy_timeouts(const BalancedServices& services) {
+  std::string all;
+  for (const BalancedService& one : services)
+    all += fmt::format("{}{} {}s", all.empty() ? "" : ", ", one.name, answer_limit_s(one));
+  return fmt::format(
+      "endpoints have no timeouts, and Envoy's routes give up after 15 s unless "
+      "they say otherwise; 'timeout' that they need: {}",
+      all.empty() ? "none" : all);
 }
 
 BalancedServices without_weights(BalancedServices services) {

@@ -19,7 +19,10 @@ struct BalancedNode {
 struct BalancedService {
   std::string name;
   std::vector<BalancedNode> nodes = {};
+  double answer_ms = 0;  // as promised, of a whole answer; 0: nobody says
 };
+// So long an answer is waited for: four times as long as promised, a minute at least.
+double answer_limit_s(const BalancedService& service);
 using BalancedServices = std::vector<BalancedService>;
 
 struct BalancerOptions {
@@ -37,6 +40,8 @@ Result<std::string> nginx_config(const BalancedServices& services, const Balance
 // A DiscoveryResponse of ClusterLoadAssignments, a cluster per service and protocol, which Envoy
 // reads again whenever the file is replaced (path_config_source).
 Result<std::string> envoy_endpoints(const BalancedServices& services);
+// What that file cannot say: the timeouts that routes need. A sentence.
+std::string envoy_timeouts(const BalancedServices& services);
 
 // The same without weights: what a change of weights alone does not change.
 BalancedServices without_weights(BalancedServices services);

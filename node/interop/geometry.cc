@@ -38,6 +38,16 @@ std::string real_uuid(const std::string& uuid) {
   return made_up ? std::string{} : uuid;
 }
 
+std::map<std::string, std::set<std::string>> apart_of(const plan::ServingPlan& plan) {
+  std::map<std::string, std::set<std::string>> apart;
+  for (const plan::PlannedService& one : plan.services) {
+    if (one.spread) apart[one.name].insert(one.name);
+    for (const std::string& other : one.avoid)
+      apart[one.name].insert(other), apart[other].insert(one.name);
+  }
+  return apart;
+}
+
 // GPUs by index, each index once.
 Result<Geometry> ordered(const std::string& file, Geometry geometry) {
   std::ranges::stable_sort(geometry.gpus, {}, [](const GpuGeometry& g) { return g.board.index; });
@@ -110,7 +120,7 @@ Result<Geometry> from_plan(const std::string& file, const plan::ServingPlan& pla
                            const hw::Catalogue& catalogue) {
   if (plan::shares_gpus(plan))
     return bad_input(file, "it shares whole GPUs under MPS, and only MIG instances can be stated");
-  Geometry geometry;
+  Geometry geometry{.gpus = {}, .apart = apart_of(plan)};
   for (const plan::PlannedGpu& planned : plan.gpus) {
     const Result<const hw::GpuModel*> model = catalogue.get(planned.model);
     if (!model) return bad_input(file, model.error().message);
@@ -120,11 +130,15 @@ Result<Geometry> from_plan(const std::string& file, const plan::ServingPlan& pla
       if (profile < 0)
         return bad_input(file, fmt::format("GPU {}: {} is not a profile of {}", planned.index,
                                            instance.profile, (*model)->name));
-      gpu.slots.push_back({.profile = profile,
-                           .start = instance.start,
-                           .service = instance.service,
-                           .batch = instance.batch,
-                           .processes = instance.processes});
+      if (instance.group > 1)
+        gpu.mig_enabled = false;
+      else
+        gpu.slots.push_back({.profile = profile,
+                             .start = instance.start,
+                             .service = instance.service,
+                             .batch = instance.batch,
+                             .processes = instance.processes,
+                             .engine = instance.engine.configuration});
     }
     sort_slots(gpu);
     TRY(check(file, gpu));

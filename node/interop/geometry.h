@@ -3,7 +3,9 @@
 // A geometry made here has legal starts wherever it has starts (hw::conflicts).
 #pragma once
 
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,7 @@ struct Slot {
   std::optional<int> gi_id = {}, ci_id = {};  // of an instance that exists
   std::string service = {};                   // empty where nobody says what runs there
   int batch = 0, processes = 0;               // 0 where nobody says
+  std::string engine = {};                    // of a language model: how it is served
   bool operator==(const Slot&) const = default;
 };
 
@@ -48,10 +51,12 @@ struct GpuGeometry {
 
 struct Geometry {
   std::vector<GpuGeometry> gpus;  // by index
+  // Of a plan, the services with which each may share no GPU (anti_affinity), itself among them.
+  std::map<std::string, std::set<std::string>> apart = {};
   bool operator==(const Geometry&) const = default;
 };
 
-// The instances of a plan. Bad input, with `file` as context: GPU models or profiles that the
+// The instances of a plan; a group of GPUs has none, as it is of whole GPUs. Bad input, with `file` as context: GPU models or profiles that the
 // catalogue does not have, layouts that cannot exist, an index twice.
 Result<Geometry> from_plan(const std::string& file, const plan::ServingPlan& plan,
                            const hw::Catalogue& catalogue);

@@ -31,6 +31,8 @@ struct PodKind {
   const hw::GpuModel* model = nullptr;
   const hw::MigProfile* profile = nullptr;
   int processes = 1, batch = 1, instances = 0;
+  std::string engine = {};
+  std::vector<std::string> apart = {};  // labels of services that may not be on its node
 };
 
 void told(Form& f, const Labels& labels) {
@@ -98,9 +100,10 @@ void describe_claim(Form& f, const PodKind& group) {
 }
 
 void describe_container(Form& f, const PodKind& group, const std::string& image) {
-  const Labels environment = {{"PARTITA_SERVICE", group.service},
-                              {"PARTITA_BATCH", std::to_string(group.batch)},
-                              {"PARTITA_PROCESSES", std::to_string(group.processes)}};
+  Labels environment = {{"PARTITA_SERVICE", group.service},
+                        {"PARTITA_BATCH", std::to_string(group.batch)},
+                        {"PARTITA_PROCESSES", std::to_string(group.processes)}};
+  if (!group.engine.empty()) environment.emplace_back("PARTITA_ENGINE", group.engine);
   f.told("name", "worker");
   f.told("image", image);
   f.rows("env", environment,
@@ -126,8 +129,29 @@ void describe_container(Form& f, const PodKind& group, const std::string& image)
   });
 }
 
+void describe_apart(Form& f, const std::vector<std::string>& labels) {
+  f.rows("requiredDuringSchedulingIgnoredDuringExecution", 1,
+         [&](Form& term, std::size_t) {
+           term.told_object("labelSelector", [&](Form& selector) {
+             selector.rows("matchExpressions", 1,
+                           [&](Form& of, std::size_t) {
+                             of.told("key", kService);
+                             of.told("operator", "In");
+                             of.told_list("values", labels, {});
+                           },
+                           {});
+           });
+           term.told("topologyKey", "kubernetes.io/hostname");
+         },
+         {});
+}
+
 void describe_pod(Form& f, const PodKind& group, const std::string& image) {
   if (group.processes > 1) f.told("hostIPC", true);  // MPS
+  if (!group.apart.empty())
+    f.told_object("affinity", [&](Form& of) {
+      of.told_object("podAntiAffinity", [&](Form& apart) { describe_apart(apart, group.apart); });
+    });
   f.rows("resourceClaims", 1,
          [&](Form& claim, std::size_t) {
            claim.told("name", "gpu");
@@ -186,6 +210,7 @@ Result<PodKind> pod_kind_of(const GpuGeometry& gpu, const Slot& slot) {
   PodKind group{slot.service, dns_label(slot.service), {}, gpu.board.model, &gpu.profile_of(slot)};
   group.processes = std::max(1, slot.processes);
   group.batch = std::max(1, slot.batch);
+  group.engine = slot.engine;
   std::string profile = group.profile->name;
   std::erase_if(profile, [](char c) { return c == '.' || c == '+'; });
   group.name = fmt::format("{}-{}-{}-x{}-b{}", group.label, lower(group.model->name), profile,
@@ -205,6 +230,8 @@ Result<std::map<std::string, PodKind>> pod_kinds_of(const Geometry& geometry) {
     for (const Slot& slot : gpu.slots) {
       if (slot.service.empty()) continue;
       auto group = TRY(pod_kind_of(gpu, slot));
+      if (const auto others = geometry.apart.find(slot.service); others != geometry.apart.end())
+        for (const std::string& other : others->second) group.apart.push_back(dns_label(other));
       ++groups.try_emplace(group.name, group).first->second.instances;
     }
   if (groups.empty()) return bad_input("", "no service is on these instances");
@@ -240,6 +267,36 @@ std::vector<Describe> objects_of(const std::map<std::string, PodKind>& groups,
 }
 
 }  // namespace
+
+Result<void> check_claims(const std::string& file, const plan::ServingPlan& plan) {
+  for (const plan::PlannedGpu& gpu : plan.gpus)
+    for (const plan::PlannedInstance& one : gpu.instances) {
+      if (one.group > 1)
+        return bad_input(
+            file, fmt::format("service '{}' is served by groups of {} whole GPUs together, and "
+                              "claims are for MIG instances",
+                              one.service, one.group));
+      if (one.prefill_units > 0)
+        return bad_input(file, fmt::format("service '{}' computes prompts on {} SMs beside {} that "
+                                           "decode, which no claim can ask for",
+                                           one.service, one.prefill_units, one.decode_units));
+    }
+  return {};
+}
+
+Result<void> check_pods(const std::string& file, const plan::ServingPlan& plan) {
+  for (const plan::PlannedService& one : plan.services)
+    if (one.pipeline || one.models)
+      return bad_input(file,
+                       fmt::format("service '{}' is {}, which Partita's own gateway and "
+                                   "workers serve: it has no form for Kubernetes yet",
+                                   one.name, one.pipeline ? "a pipeline" : "a set of models"));
+  if (plan.survive > 0)
+    return bad_input(file,
+                     "its services survive the loss of a GPU by where their instances are "
+                     "(survive), which is left to Kubernetes there");
+  return check_claims(file, plan);
+}
 
 Result<std::string> kubernetes_json(const Geometry& geometry, const KubernetesOptions& options) {
   TRY(check_namespace(options.kube_namespace));

@@ -31,7 +31,6 @@ using planners::batch::LiveOp;
 
 struct Quota {
   int running = 1'000'000;  // instances of their tasks at once
-  int open = 100'000;       // tasks that have not ended
   bool operator==(const Quota&) const = default;
 };
 
@@ -43,6 +42,8 @@ struct Config {
   int cpus = 0;                              // of the node; 0: not counted
   double ram_gib = 0;                        // the same
   std::map<std::string, Quota> quotas = {};  // "": of everybody else
+  // Tasks of a user that have not ended; "": of everybody else; kMostOfUser where nothing is said.
+  std::map<std::string, int> most_tasks = {};
   std::map<std::string, double> shares = {};
   Nanos grace = 10'000'000'000;        // from asking a process to end to killing it
   Nanos checkpoint_limit = 600'000'000'000;  // then its command is killed, and the task ended
@@ -52,6 +53,7 @@ struct Config {
   plan::Tariff tariff = {};  // for tasks that may wait for cheap hours
 };
 const Quota* quota_of(const Config& config, const std::string& user);  // null: none
+int most_tasks_of(const Config& config, const std::string& user);
 
 // ---- events
 

@@ -68,6 +68,12 @@ const Quota* quota_of(const Config& config, const std::string& user) {
   return found == config.quotas.end() ? nullptr : &found->second;
 }
 
+int most_tasks_of(const Config& config, const std::string& user) {
+  auto found = config.most_tasks.find(user);
+  if (found == config.most_tasks.end()) found = config.most_tasks.find("");
+  return found == config.most_tasks.end() ? kMostOfUser : found->second;
+}
+
 std::size_t Queue::open() const {
   std::size_t open = 0;
   for (const auto& [user, count] : open_) open += at(count);
@@ -102,12 +108,12 @@ Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now,
   }
   if (open() + at(spec.count) > kMaxOpenTasks)
     return over(fmt::format("the queue takes {} tasks, and {} wait or run", kMaxOpenTasks, open()));
-  const Quota* quota = quota_of(config_, spec.user);
   const auto own = open_.find(spec.user);
   const int has = own == open_.end() ? 0 : own->second;
-  if (quota != nullptr && has + spec.count > quota->open)
+  if (const int most = most_tasks_of(config_, spec.user); has + spec.count > most)
     return over(fmt::format("{} may have {} tasks here that have not ended, and has {}", spec.user,
-                            quota->open, has));
+                            most, has));
+  const Quota* quota = quota_of(config_, spec.user);
   if (quota != nullptr && spec.gpus > quota->running)
     return over(fmt::format("{} may have {} instances at once", spec.user, quota->running));
   std::vector<Task> tasks;

@@ -1,6 +1,7 @@
 // What waits in a queue: a task as somebody submitted it, and what became of it. Values; forms are
 // in task_forms.h. Times of day are milliseconds since 1970.
-// Limits: kMaxOpenTasks that have not ended, kMaxArray tasks of one submission.
+// Limits: kMaxOpenTasks that have not ended, kMostOfUser of one user where nothing else is said,
+// kMaxArray tasks of one submission.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@ namespace partita::queue {
 
 inline constexpr std::size_t kMaxOpenTasks = 200'000;
 inline constexpr int kMaxArray = 100'000;
+inline constexpr int kMostOfUser = 100'000;
 inline constexpr std::size_t kMaxCommand = 65'536;  // bytes
 inline constexpr int kMaxRetries = 1'000;
 inline constexpr int kMaxGpus = 64;      // instances of one task

@@ -159,6 +159,31 @@ class BalancerTest(CliTest):
         self.assertIn("server 10.0.0.3:8080 down;", pool)
         self.check_nginx(text)
 
+    def test_what_is_not_known_now_is_said(self):
+        self.write("stale.json", json.dumps({**STATUS, "fault": "etcd is silent", "as_of_ms": 5}))
+        for form in ("haproxy", "nginx", "envoy"):
+            done = self.run_partita("export", "stale.json", "--to", form)
+            self.assertIn("etcd is silent", done.stderr.decode())
+            self.assertNotIn("not heard", self.run_partita("export", "status.json", "--to",
+                                                           form).stderr.decode())
+
+    def test_timeouts_follow_from_what_is_promised(self):
+        """Four times as long, a minute at least; and nothing that was sent is sent again for it."""
+        said = json.loads(json.dumps(STATUS))
+        said["services"][0]["answer_ms"] = 45_100
+        self.write("status.json", json.dumps(said))
+        text = self.export("haproxy", "--grpc", "127.0.0.1:8001")
+        for pool, limit in (("s_chat", 181), ("any_g_chat", 181), ("s_search.v2", 60)):
+            self.assertIn(f"  timeout server {limit}s\n",
+                          text.split(f"\nbackend {pool}\n")[1].split("\nbackend")[0])
+        self.assertIn("  timeout client 181s\n", text.split("\nfrontend")[0])
+        text = self.export("nginx", "--grpc", "127.0.0.1:8001")
+        self.assertEqual(text.count("_read_timeout 181s;"), 3)  # two doors, and chat's own path
+        self.assertIn("location /v2/models/search.v2/ { proxy_read_timeout 60s;", text)
+        self.assertNotRegex(text, "next_upstream [^;]*timeout")
+        done = self.run_partita("export", "status.json", "--to", "envoy")
+        self.assertIn("chat 181s, search.v2 60s", done.stderr.decode())
+
     def test_envoy(self):
         clusters = {one["cluster_name"]: one for one in
                     json.loads(self.export("envoy"))["resources"]}

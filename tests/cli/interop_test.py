@@ -122,6 +122,54 @@ class Interop(CliTest):
             self.assertEqual(done.returncode, 2)
             self.assertIn(part, done.stderr.decode())
 
+    def changed(self, name, change):
+        plan = json.loads(json.dumps(PLAN))
+        change(plan)
+        self.write(name, json.dumps(plan))
+        return plan
+
+    def test_kubernetes_keeps_services_apart(self):
+        def change(plan):
+            plan["services"][0]["spread"] = True
+            plan["services"][1]["avoid"] = ["search"]
+        self.changed("apart.json", change)
+        items = json.loads(self.ok("export", "apart.json", "--to", "kubernetes"))["items"]
+        self.assertEqual([one for item in items for one in object_faults(item)], [])
+        found = {}
+        for one in items:
+            if one["kind"] != "Deployment":
+                continue
+            pod = one["spec"]["template"]
+            name = pod["metadata"]["labels"]["partita.gpu/service"]
+            term, = pod["spec"]["affinity"]["podAntiAffinity"][
+                "requiredDuringSchedulingIgnoredDuringExecution"]
+            self.assertEqual(term["topologyKey"], "kubernetes.io/hostname")
+            found[name] = term["labelSelector"]["matchExpressions"][0]["values"]
+        self.assertEqual(found, {"chat": ["chat"], "a": ["search"], "search": ["a"]})
+
+    def test_what_pods_do_not_carry_is_refused_and_groups_are_whole_gpus(self):
+        def grouped(plan):
+            for gpu in plan["gpus"]:
+                gpu["instances"] = [{**instance("7g.80gb", 0, "chat", 1), "group": 2}]
+            plan["gpus"].append({"index": 2, "instances": [instance("3g.40gb", 0, "a", 1)]})
+
+        def beside(plan):
+            plan["gpus"][1]["instances"][0].update(prefill_units=20, decode_units=22)
+        self.changed("group.json", grouped)
+        self.changed("beside.json", beside)
+        self.changed("spare.json", lambda plan: plan.update(survive=1))
+        for plan, form, said in (("group.json", "kubernetes", "groups of 2 whole GPUs"),
+                                 ("group.json", "dra", "groups of 2 whole GPUs"),
+                                 ("beside.json", "kubernetes", "20 SMs beside 22"),
+                                 ("beside.json", "dra", "20 SMs beside 22"),
+                                 ("spare.json", "kubernetes", "survive")):
+            done = self.run_partita("export", plan, "--to", form)
+            self.assertEqual(done.returncode, 2, (plan, form))
+            self.assertIn(said, done.stderr.decode())
+        text = self.ok("export", "group.json", "--to", "mig-parted")
+        self.assertIn("devices: [0, 1]\n      mig-enabled: false\n", text)
+        self.assertEqual(re.findall(r'"(\S+gb)": (\d)', text), [("3g.40gb", "1")])
+
     def test_slurm_names_device_files_where_minors_are_known(self):
         self.write("minors", "gpu1/gi2/access 156\ngpu1/gi2/ci0/access 157\n"
                              "gpu2/gi0/access 273\ngpu2/gi0/ci0/access 274\n")

@@ -40,7 +40,10 @@ CONTAINER = {"name": LABEL, "image": str, "imagePullPolicy?": "Always|Never|IfNo
                             "limits?": Map({KEY: str})},
              "securityContext?": {"privileged?": bool, "runAsNonRoot?": bool},
              "volumeMounts?": [{"name": LABEL, "mountPath": "/.*", "readOnly?": bool}]}
-POD = {"hostIPC?": bool, "hostPID?": bool, "serviceAccountName?": SUBDOMAIN,
+APART = [{"labelSelector": {"matchExpressions": [{"key": KEY, "operator": "In",
+                                                  "values": [VALUE]}]}, "topologyKey": KEY}]
+POD = {"affinity?": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": APART}},
+       "hostIPC?": bool, "hostPID?": bool, "serviceAccountName?": SUBDOMAIN,
        "nodeSelector?": Map({KEY: VALUE}),
        "priorityClassName?": SUBDOMAIN, "containers": [CONTAINER],
        "tolerations?": [{"key?": KEY, "operator?": "Exists|Equal", "effect?": str}],

@@ -3,9 +3,12 @@ expects of the same requests."""
 
 import json
 import shutil
+import signal
 import subprocess
+import time
 import unittest
 
+import harness
 from harness import CliTest
 from oip_server import serving
 
@@ -51,6 +54,37 @@ class LoadTest(CliTest):
             self.assertEqual(tensor, {"name": "x", "datatype": "FP32", "shape": [1, 2, 2],
                                       "parameters": {"binary_data_size": 16}})
             self.assertEqual(len(body) - length, 16)
+
+    def test_nothing_asked_and_broken_off_keep_no_requirement(self):
+        self.write_services("name: chat, model: small, rate_rps: 0.001, slo_ms: 2000")
+        with serving() as (url, _):
+            for form in ("json", "text"):
+                done = self.run_partita("load", "--url", url, "--services", "services.yaml",
+                                        "--duration", "100ms", "--require", "0.99", "--format",
+                                        form)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn("nothing was asked", done.stderr.decode())
+                self.assertNotIn("100.00 %", done.stdout.decode())
+            self.load(url, "--duration", "100ms")
+            self.write_services("name: chat, model: small, rate_rps: 60, slo_ms: 2000")
+            for more, status in (((), 0), (("--require", "0.5"), 1)):
+                load = subprocess.Popen(
+                    [harness.PROGRAM, "load", "--url", url, "--services", "services.yaml",
+                     "--duration", "60s", "--format", "json", *more], cwd=self.folder,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                time.sleep(1.5)
+                load.send_signal(signal.SIGINT)
+                out, _ = load.communicate(timeout=30)
+                self.assertEqual(load.returncode, status)
+                self.assertTrue(json.loads(out)["stopped"])
+
+    def test_a_simulation_of_nothing_keeps_no_requirement(self):
+        self.write("plan.json", self.ok(*self.plan_args("--format", "json")))
+        none = self.on_plan("simulate", "plan.json", "--duration", "1s", "--load", "0.000001")
+        done = self.run_partita(*none, "--require", "0.99")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nothing is asked", done.stderr.decode())
+        self.ok(*none)
 
     def test_what_nobody_answers_is_no_measurement(self):
         with serving(lambda number: (401, 0)) as (url, requests):

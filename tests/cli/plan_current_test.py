@@ -59,6 +59,18 @@ class Replanning(CliTest):
         self.assertEqual(refusal["reasons"][0]["constraint"], "max_moves")
         self.assertEqual(refusal["reasons"][0]["need"], most)
 
+    def test_a_plan_that_survives_is_there_again(self):
+        """It is planned from nothing, so a limit of moves that it passes proves nothing."""
+        survive = ("--survive", "1", "--format", "json")
+        self.ok(*self.plan_args(*survive, "-o", "now.json"))
+        again = self.json(*self.again("--survive", "1", "--max-moves", "0"))
+        self.assertEqual(again["survive"], 1)
+        self.assertEqual(again["incremental"]["created"] + again["incremental"]["moved"], 0)
+        self.rates(3900, 460)
+        refusal = self.json(*self.again("--survive", "1", "--max-moves", "0"), status=1)
+        self.assertEqual(refusal["proof"], "none")
+        self.assertEqual(refusal["reasons"][0]["constraint"], "not_found")
+
     def test_state_of_a_node_is_read_like_a_plan(self):
         gpus = json.loads(self.read("now.json"))["gpus"]
         known = ("profile", "start", "service", "batch", "processes")

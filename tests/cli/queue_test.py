@@ -263,8 +263,19 @@ class QueueTest(harness.CliTest):
             self.assertLessEqual(ended, began)
         self.kill()
         for bad in ("anna", "=3", "anna=-1", "anna=many"):
-            run = self.run_partita("queue", "serve", "--driver", "sim", "--quota", bad)
-            self.assertEqual(run.returncode, 2, bad)
+            for name in ("--quota", "--most-tasks"):
+                run = self.run_partita("queue", "serve", "--driver", "sim", name, bad)
+                self.assertEqual(run.returncode, 2, bad)
+
+    def test_a_user_has_a_part_of_its_places(self):
+        self.serve("--most-tasks", "anna=2", "--most-tasks", "*=1")
+        tasks = self.submit("true", "--held", "--for-user", "anna", "--array", "2")
+        self.assertEqual(len(tasks), 2)
+        for user, more in (("anna", "1"), ("bob", "2")):
+            done = self.run_partita("queue", "submit", "--driver", "sim", "true", "--for-user",
+                                    user, "--array", more)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"{user} may have", done.stderr.decode())
 
     def test_an_agent_hosts_it_and_lends_its_instances(self):
         agent = {"command": ("agent", "--host-queue")}

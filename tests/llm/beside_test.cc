@@ -8,6 +8,7 @@
 #include "hw/catalogue.h"
 #include "llm/engine/engines.h"
 #include "planners/serving/exact.h"
+#include "planners/serving/incremental.h"
 #include "planners/serving/testing/token_cases.h"
 #include "planners/serving/token_points.h"
 #include "verify/judge.h"
@@ -94,6 +95,18 @@ TEST(BesidePlan, OtherSharesAreFoundAndThoseOfThePlanAreMade) {
   for (const actuate::WantedGpu& gpu : wanted.gpus)
     for (const actuate::WantedInstance& one : gpu.instances)
       EXPECT_EQ(one.segment.prefill_units + one.segment.decode_units, kUnits);
+}
+
+// What the incremental planner makes anew, and what it keeps, says its shares as well.
+TEST(BesidePlan, StateTheirSharesWhenPlannedAgain) {
+  const plan::ServingPlan now = *plan_exact(asking(2000, 25, 60), {}).plan;
+  const plan::ServingProblem more = asking(2000, 25, 90);
+  for (const plan::ServingPlan& current : {now, plan::ServingPlan{}}) {
+    const IncrementalOutcome again = incremental(more, current, {});
+    ASSERT_TRUE(again.outcome.plan);
+    const auto verdict = verify::judge(more, *again.outcome.plan);
+    EXPECT_TRUE(verdict) << to_string(verdict.error().violations.front());
+  }
 }
 
 // A choice more is never a GPU more.

@@ -541,6 +541,34 @@ test("a service over time, with its numbers as a table", async () => {
   await it.close();
 });
 
+test("a language model: all that is promised, at the percentile that is promised", async () => {
+  const it = await open();
+  const one = it.agent.state.services[0];
+  Object.assign(one, {
+    slo_ms: 0,
+    percentile: 95,
+    attainment: 0.97,
+    tokens: { ttft_ms: 900, tpot_ms: 40, in: 800, out: 100 },
+    token_traffic: { in_per_s: 9, out_per_s: 5, mean_in: 800, mean_out: 100,
+      ttft_p50_ms: 300, ttft_p99_ms: 1200, tpot_p50_ms: 20, tpot_p99_ms: 30 },
+  });
+  const bar = () => it.page.locator(".services tbody tr >> nth=0 >> .bar >> nth=1").getAttribute("class");
+  it.agent.push();
+  await until(it.page, ".services tbody tr", /TTFT 900 ms, TPOT 40.0 ms for 95 % of the requests/);
+  assert.equal(await bar(), "bar"); // 3 % of late ones are allowed
+  one.token_traffic.tpot_p50_ms = 41;
+  it.agent.push();
+  await it.page.waitForSelector(".services tbody tr:nth-child(1) .bar.late");
+  await it.page.click(".services button >> nth=0");
+  await it.page.waitForSelector(".sheet .chart .line");
+  const said = await words(it.page, ".sheet");
+  assert.match(said, /TTFT 900 ms, TPOT 40.0 ms for 95 % of the requests/);
+  assert.match(said, /TTFT, 99th percentile, ms/);
+  assert.match(said, /TPOT, 99th percentile, ms/);
+  assert.doesNotMatch(said, /SLO 0 ms|Latency, 99th/);
+  await it.close();
+});
+
 test("the batch over time: every task with its times, its end and its trouble", async () => {
   const it = await open({}, ".lanes .task", "#batch");
   const { tasks, gpus } = it.agent.state.batch;

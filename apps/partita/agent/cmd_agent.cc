@@ -162,7 +162,8 @@ void add_live_flags(CLI::App& command, LiveFlags& flags) {
   one_of(flag(command, "--mode", flags.mode), {"automatic", "approve", "observe"});
   flag(command, "--host-queue", flags.host_queue);
   add_fleet_flags(command, flags.fleet);
-  takes(command, "--quota", flags.queue.quotas, "--share", flags.queue.shares);
+  takes(command, "--quota", flags.queue.quotas, "--most-tasks", flags.queue.most_tasks,
+        "--share", flags.queue.shares);
   add_tariff_flags(command, flags.queue.tariff);
   takes(command, "--once", flags.once, "--dry-run", flags.dry_run);
 }

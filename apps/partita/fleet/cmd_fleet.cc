@@ -69,7 +69,8 @@ class Follower {
 interop::BalancedServices services_of(const fleet::FleetStatus& status) {
   interop::BalancedServices all;
   for (const fleet::ServiceStatus& service : status.services) {
-    interop::BalancedService& one = all.emplace_back(interop::BalancedService{service.service});
+    interop::BalancedService& one = all.emplace_back(
+        interop::BalancedService{.name = service.service, .answer_ms = service.answer_ms});
     for (const fleet::ServicePiece& piece : service.on) {
       const auto node = std::ranges::find(status.nodes, piece.node, &fleet::NodeStatus::node);
       if (node != status.nodes.end() && node->there)
@@ -185,8 +186,14 @@ class Balancer {
 Result<Exit> from_document(Context& context, const BalanceFlags& flags) {
   const auto text = TRY(read_input(context.files, "PLAN", flags.file));
   const auto status = TRY(fleet::parse_status(flags.file, text));
-  const auto content = written(flags, services_of(status));
+  if (!status.fault.empty())
+    complain(context, fmt::format("warning: {}: the fleet's store was not heard when it was "
+                                  "written, so who carries what may be otherwise by now: {}",
+                                  flags.file, status.fault));
+  const interop::BalancedServices services = services_of(status);
+  const auto content = written(flags, services);
   if (!content) return failed({content.error().code, content.error().message, flags.file});
+  if (flags.to == "envoy") complain(context, "note: " + interop::envoy_timeouts(services));
   return finish(context, flags.output, *content);
 }
 

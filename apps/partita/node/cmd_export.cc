@@ -42,17 +42,6 @@ struct Source {
   std::optional<interop::Geometry> node;
 };
 
-// Promises that pods alone do not keep.
-Result<void> check_pods(const std::string& path, const plan::ServingPlan& plan) {
-  for (const plan::PlannedService& one : plan.services)
-    if (one.pipeline || one.models)
-      return bad_input(path, fmt::format("service '{}' is {}, which Partita's own gateway and "
-                                         "workers serve: it has no form for Kubernetes yet",
-                                         one.name,
-                                         one.pipeline ? "a pipeline" : "a set of models"));
-  return {};
-}
-
 Result<interop::Geometry> load_geometry(Context& context, const ExportFlags& flags,
                                         const hw::Catalogue& catalogue) {
   const std::string& path = flags.file;
@@ -60,7 +49,8 @@ Result<interop::Geometry> load_geometry(Context& context, const ExportFlags& fla
   if (const auto* state = std::get_if<device::StateDocument>(&layout))
     return interop::from_state(path, *state, catalogue);
   const auto& plan = std::get<plan::ServingPlan>(layout);
-  if (flags.to == "kubernetes") TRY(check_pods(path, plan));
+  if (flags.to == "kubernetes") TRY(interop::check_pods(path, plan));
+  if (flags.to == "dra") TRY(interop::check_claims(path, plan));
   return interop::from_plan(path, plan, catalogue);
 }
 

@@ -141,6 +141,9 @@ Result<void> users_of(const QueueServeFlags& flags, queue::Config& config) {
   TRY(each_user("--quota", flags.quotas, 0, [&](const std::string& user, double most) {
     config.quotas[user].running = static_cast<int>(most);
   }));
+  TRY(each_user("--most-tasks", flags.most_tasks, 0, [&](const std::string& user, double most) {
+    config.most_tasks[user] = static_cast<int>(most);
+  }));
   return each_user("--share", flags.shares, 1e-3,
                    [&](const std::string& user, double due) { config.shares[user] = due; });
 }
@@ -598,7 +601,8 @@ void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
   flag(*command, "--powercap", flags->serve.powercap)->capture_default_str();
   flag(*command, "--return-after", flags->serve.idle)->capture_default_str();
   flag(*command, "--grace", flags->serve.grace)->capture_default_str();
-  takes(*command, "--quota", flags->serve.quotas, "--share", flags->serve.shares);
+  takes(*command, "--quota", flags->serve.quotas, "--most-tasks", flags->serve.most_tasks,
+        "--share", flags->serve.shares);
   flag(*command, "--urgent-after", flags->serve.patience)->capture_default_str();
   add_tariff_flags(*command, flags->serve.tariff);
   within(flag(*command, "--cpu-cores", flags->serve.cpus, "Without it they are not counted"), 0,

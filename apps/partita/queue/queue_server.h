@@ -20,7 +20,7 @@ struct QueueServeFlags {
   DeviceFlags device;
   std::string state_dir, socket, powercap = observe::HostPaths{}.powercap;
   std::string idle = "60s", grace = "10s", patience = "60s";
-  std::vector<std::string> quotas, shares;  // USER=N
+  std::vector<std::string> quotas, shares, most_tasks;  // USER=N
   int cpus = 0;
   double ram_gib = 0;
   decide::TariffFiles tariff;

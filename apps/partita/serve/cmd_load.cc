@@ -190,12 +190,8 @@ class LiveTable {
 
 Exit held(Context& context, const LoadFlags& flags, const serve::LoadReport& report) {
   Exit exit = report.server && !report.server->valid ? Exit::no : Exit::done;
-  for (const serve::LoadServiceReport& one : report.services) {
-    if (one.slo_attainment >= flags.require) continue;
-    complain(context, fmt::format("service {}: slo_attainment: have {:.6f}, need {}", one.name,
-                                  one.slo_attainment, flags.require));
-    exit = Exit::no;
-  }
+  for (const std::string& why : serve::unkept(report, flags.require))
+    complain(context, why), exit = Exit::no;
   return exit;
 }
 

@@ -440,6 +440,19 @@ Exit missed(Context& context, const sim::ServingReport& report, double require,
   return exit;
 }
 
+// What nobody asked for keeps no requirement.
+Exit unasked(Context& context, const std::map<std::string, long>& offered, double require) {
+  Exit exit = Exit::done;
+  for (const auto& [service, requests] : offered) {
+    if (require <= 0 || requests > 0) continue;
+    complain(context, fmt::format("service {}: nothing is asked, so nothing is known; a longer "
+                                  "--duration or a higher --load asks",
+                                  service));
+    exit = Exit::no;
+  }
+  return exit;
+}
+
 struct Played {
   decide::PlayedTraffic traffic;
   decide::Timed<sim::ServingReport> timed;
@@ -480,7 +493,11 @@ Result<Exit> simulate_plan(Context& context, const SimulateFlags& flags, plan::S
       : flags.output.svg() ? decide::report_svg(traffic.problem, timed.report, traffic.options)
                            : decide::report_text(traffic.problem, timed.report, traffic.options));
   TRY(deliver(context, flags.output, content));
-  return missed(context, timed.report, flags.require);
+  std::map<std::string, long> offered;
+  for (const sim::ServiceReport& one : timed.report.services) offered[one.name] = one.offered;
+  const Exit asked = unasked(context, offered, flags.require);
+  const Exit met = missed(context, timed.report, flags.require);
+  return asked == Exit::done ? met : asked;
 }
 
 // A row for each period: what was asked for in it, and whom it served worst.
@@ -497,7 +514,8 @@ std::string day_report_text(const SimulateFlags& flags, const sim::StatedDayRepo
         services.begin(), services.end(),
         [](const auto& a, const auto& b) { return a.slo_attainment < b.slo_attainment; });
     table.add("{}|{}|{}|{}|{}|{}|{}|{:.1f}", period.from, period.to, period.gpus, offered,
-              completed, worst->name, decide::percent(worst->slo_attainment), worst->p99.value);
+              completed, worst->name, offered > 0 ? decide::percent(worst->slo_attainment) : "-",
+              worst->p99.value);
   }
   return to_string(table) +
          fmt::format("\n{} of each period, load {:g}, seed {}; changes are for `verify`\n",
@@ -509,6 +527,7 @@ Result<Exit> simulate_day(Context& context, const SimulateFlags& flags, plan::Da
     return bad_input("--format", "svg shows one plan: --at HH:MM says whose of the day's");
   sim::StatedDayReport report;
   Exit exit = Exit::done;
+  std::map<std::string, long> offered;
   for (plan::DayPeriod& period : day.periods) {
     decide::ProblemFiles inputs = flags.plan.problem;
     inputs.at = plan::clock_text(period.from);
@@ -521,7 +540,9 @@ Result<Exit> simulate_day(Context& context, const SimulateFlags& flags, plan::Da
                               sim::stated(timed.report, flags.seed, timed.events_per_second)});
     if (missed(context, timed.report, flags.require, " from " + inputs.at) != Exit::done)
       exit = Exit::no;
+    for (const sim::ServiceReport& one : timed.report.services) offered[one.name] += one.offered;
   }
+  if (unasked(context, offered, flags.require) != Exit::done) exit = Exit::no;
   const std::string content =
       TRY(wants_document(flags.output) ? document_as(flags.output, sim::report_json(report))
                                        : day_report_text(flags, report));

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "fleet/brain/power.h"
+#include "forms/manner_form.h"
 #include "forms/priorities_form.h"
 #include "forms/serving_forms.h"
-#include "forms/terms_form.h"
 
 namespace partita::fleet {
 namespace {
@@ -42,10 +42,7 @@ void describe_there(Form& f, plan::PlannedInstance& there) {
   f.integer("batch", there.batch, {.low = 1, .high = profile::kMaxBatch}, "largest batch");
   f.integer("processes", there.processes, {.low = 1, .high = profile::kMaxProcesses},
             "MPS processes");
-  forms::describe_engine(f, there.engine);
-  f.optional(there.group != 1)
-      .integer("group", there.group, {.low = 1, .high = profile::kMostGroupedGpus},
-               "so many GPUs together; missing: 1");
+  forms::describe_manner(f, there);
 }
 
 void describe_there(Form& f, plan::PlannedGpu& gpu) {

@@ -149,6 +149,12 @@ class Leader::Work {
       for (const auto& [node, rate] : on) all += rate;
       return more(terms->rate.value, all);
     }
+    // As nodes are told it.
+    plan::Service wanted() const {
+      plan::Service told = *terms;
+      told.priority = priority;
+      return told;
+    }
     // By nodes but for this one.
     double elsewhere(const std::string& than) const {
       double all = 0;
@@ -322,7 +328,7 @@ bool Leader::Work::replan_due(const At& at) const {
   }
   return std::ranges::any_of(at.part->plan.services, [&](const plan::PlannedService& row) {
     const auto of = services_.find(row.name);
-    return of != services_.end() && !same_terms(row, *of->second.terms, at.base);
+    return of != services_.end() && !same_terms(row, of->second.wanted(), at.base);
   });
 }
 
@@ -332,7 +338,7 @@ std::vector<plan::Service> Leader::Work::pieces_at(const Rates& rates) const {
   std::vector<plan::Service> all;
   for (const auto& [name, rate] : rates)
     if (const auto of = services_.find(name); of != services_.end() && rate > 0)
-      all.push_back(piece_of(*of->second.terms, rate, of->second.need));
+      all.push_back(piece_of(of->second.wanted(), rate, of->second.need));
   return all;
 }
 

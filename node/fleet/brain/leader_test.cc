@@ -371,6 +371,23 @@ TEST(Leader, RatesAreKeptWhereMarginsCannotBe) {
     if (fleet.view.nodes.contains(name)) expect_judged(fleet, part);
 }
 
+// Every part that has the service says its priority, in its services as in its plan.
+void expect_told(const TestFleet& fleet, const std::string& service, int priority) {
+  int told = 0;
+  for (const auto& [name, part] : fleet.view.parts) {
+    if (part.services.empty()) continue;
+    const auto file = forms::parse_services_file(name, part.services);
+    ASSERT_TRUE(file) << to_string(file.error());
+    for (const plan::Service& one : file->services) {
+      EXPECT_EQ(one.priority, one.name == service ? priority : 0);
+      told += one.name == service ? 1 : 0;
+    }
+    for (const plan::PlannedService& row : part.plan.services)
+      EXPECT_EQ(row.priority, row.name == service ? priority : 0);
+  }
+  EXPECT_GT(told, 0);
+}
+
 // Half of the room is gone: whoever is of the highest priority has all of its rate, whichever it
 // is, and what is of less priority has what is left.
 TEST(Leader, WhatIsOfHigherPriorityIsKept) {
@@ -380,9 +397,18 @@ TEST(Leader, WhatIsOfHigherPriorityIsKept) {
     fleet.want(rates);
     fleet.settle();
     for (const auto& [name, rate] : rates) EXPECT_GE(fleet.carried(name), rate * (1 - 1e-6));
+    const auto runs = [&] {
+      std::map<std::string, std::vector<plan::PlannedGpu>> all;
+      for (const auto& [name, node] : fleet.view.nodes) all[name] = node.runs;
+      return all;
+    };
+    const auto before = runs();
     fleet.view.wanted->priorities[first] = 1;
-    EXPECT_EQ(fleet.settle(), 0) << "there is room for all";
+    EXPECT_LE(fleet.settle(), 2) << "each node is told once";
+    EXPECT_EQ(runs(), before) << "there is room for all";
+    EXPECT_EQ(fleet.settle(), 0);
     const Names of = fleet.nodes_of(first);
+    expect_told(fleet, first, 1);
     fleet.view.nodes.erase(of.front());
     const Decision decision = fleet.decide();
     for (const bool urgent : decision.urgent) EXPECT_TRUE(urgent);
@@ -646,10 +672,15 @@ TEST(Documents, AreReadAsTheyWereWritten) {
     full.rack = "r", full.zone = "z", full.trouble = "none", full.gateway = "h:1", full.api = "h:2";
     full.gpus[0].unusable = "lost";
     full.gpus[1].lent = {{"1g.10gb", 6}, {"3g.40gb", 0}};
+    plan::PlannedInstance model{.profile = "7g.80gb", .service = "lm", .batch = 4, .processes = 1};
+    model.engine.configuration = "an engine";
+    model.prefill_units = 30, model.decode_units = 68, model.held = 3;
+    full.runs.push_back({.index = 7, .model = "A100-80GB", .instances = {model}});
     const auto read = parse_node_record("k", write(full));
     ASSERT_TRUE(read.has_value()) << to_string(read.error());
     EXPECT_EQ(read->gpus, full.gpus);
     EXPECT_EQ(read->carries, full.carries);
+    EXPECT_EQ(read->runs.back(), full.runs.back());
     EXPECT_EQ(write(*read), write(full));
   }
   for (auto [name, part] : fleet.view.parts) {

@@ -13,8 +13,8 @@
 namespace partita::fleet {
 namespace {
 
-constexpr std::array<std::string_view, 4> kOfTheNode{"rate_rps", "rates", "min_replicas",
-                                                     "anti_affinity"};
+constexpr std::array<std::string_view, 5> kOfTheNode{"rate_rps", "rates", "min_replicas",
+                                                     "anti_affinity", "priority"};
 
 std::string json_of(const Node& node) { return JsonWriter().value(node).take(); }
 
@@ -24,6 +24,7 @@ void tell(Form& f, const Node& written, const plan::Terms& piece,
     if (std::ranges::count(kOfTheNode, key) == 0) form::embedded(f, key, json_of(value));
   f.told("rate_rps", piece.rate.value);
   if (!piece.pipeline) f.told("min_replicas", piece.min_replicas);
+  if (piece.priority != 0) f.told("priority", piece.priority);
   std::vector<std::string> apart;
   for (const std::string& name : piece.avoid)
     if (std::ranges::count(beside, name, &plan::Terms::name) > 0) apart.push_back(name);

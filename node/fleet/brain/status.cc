@@ -102,6 +102,12 @@ std::string verdict_of(const FleetView& view, const ServiceStatus& service) {
   return said.contains("at_risk") || !enough ? "at_risk" : "serves";
 }
 
+double answer_ms(const plan::Service& service) {
+  if (service.slo.value > 0 || !service.tokens) return service.slo.value;
+  const double tpot = service.tokens->tpot.value;
+  return tpot > 0 ? service.tokens->ttft.value + tpot * plan::mean_of(*service.tokens).out : 0;
+}
+
 void describe_carries(Form& f, Carried& one) {
   f.name("service", one.service, "its name");
   f.number("rate_rps", one.rate_rps, kNotNegative, "that it carries");
@@ -149,6 +155,9 @@ void describe(Form& f, ServiceStatus& service) {
   f.number("arrived_rps", service.arrived_rps, kNotNegative, "at all gateways, lately");
   f.number("planned_rps", service.planned_rps, kNotNegative, "by parts of nodes that are there");
   f.number("carried_rps", service.carried_rps, kNotNegative, "by nodes that are there, now");
+  f.optional(service.answer_ms > 0)
+      .number("answer_ms", service.answer_ms, kNotNegative,
+              "as promised, of a whole answer of mean length; missing: it is not said");
   f.list("on", service.on, describe, {}, "by node");
 }
 
@@ -306,6 +315,7 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
       if (const auto rate = asked.find(one.name); rate != asked.end())
         is.arrived_rps = rate->second;
       is.wanted_rps = need_of(one, is.arrived_rps);
+      is.answer_ms = answer_ms(one);
     }
   }
   status.converged = true;

@@ -51,6 +51,25 @@ TEST(Status, ItIsAtRiskWhereALossWouldTakeSomeOfIt) {
   EXPECT_EQ(verdict({60, 60, 60}, {"serves", "serves", "down"}, 10, Survive::node), "degraded");
 }
 
+// Of a language model what its tokens take, where it does not promise the whole; balancers wait so.
+TEST(Status, ItSaysHowLongAnAnswerIsPromisedToTake) {
+  FleetView view;
+  view.wanted = Wanted{R"(services:
+  - {name: a, model: bert, rate_rps: 1, slo_ms: 400}
+  - {name: b, kind: llm, model: m, rate_rps: 1, tokens: {in: 9, out: 100},
+     slo: {ttft_ms: 900, tpot_ms: 40}}
+  - {name: c, kind: llm, model: m, rate_rps: 1, tokens: {in: 9, out: 1},
+     slo: {ttft_ms: 900, e2e_ms: 7000}}
+  - {name: d, kind: llm, model: m, rate_rps: 1, tokens: {in: 9, out: 100}, slo: {ttft_ms: 900}}
+)"};
+  const auto status = status_of(view, "f");
+  ASSERT_TRUE(status) << to_string(status.error());
+  std::vector<double> promised;
+  for (const ServiceStatus& one : status->services) promised.push_back(one.answer_ms);
+  EXPECT_EQ(promised, (std::vector<double>{400, 900 + 40 * 100, 7000, 0}));
+  EXPECT_EQ(parse_status("s", status_json(*status))->services.at(1).answer_ms, 4900);
+}
+
 TEST(Status, WhatIsNotHeardIsUnknown) {
   FleetStatus status{.fleet = "f", .converged = true};
   status.nodes = {{.node = "n", .state = "ready"}};

@@ -23,11 +23,11 @@ void check_neighbours(const plan::PlannedGpu& gpu,
   for (const auto& [name, times] : here) {
     const plan::Service& service = *services.at(name);
     if (service.spread && times > 1)
-      refusals.push_back({"anti_affinity", fmt::format("service {} on gpu {}", name, gpu.index),
+      refusals.push_back({plan::kNotFound, fmt::format("service {} on gpu {}", name, gpu.index),
                           1.0 * times, 1, "the planner knows nothing of anti_affinity"});
     for (const std::string& other : std::set(service.avoid.begin(), service.avoid.end()))
       if (other != name && here.contains(other))
-        refusals.push_back({"anti_affinity",
+        refusals.push_back({plan::kNotFound,
                             fmt::format("services {} and {} on gpu {}", name, other, gpu.index), 2,
                             1, "the planner knows nothing of anti_affinity"});
   }
@@ -45,7 +45,7 @@ std::vector<Reason> unknown_wishes(const plan::ServingPlan& plan,
   }
   for (const plan::Service& service : problem.services)
     if (replicas[service.name] < service.min_replicas)
-      refusals.push_back({"min_replicas", "service " + service.name, 1.0 * replicas[service.name],
+      refusals.push_back({plan::kNotFound, "service " + service.name, 1.0 * replicas[service.name],
                           1.0 * service.min_replicas, "the planner knows nothing of min_replicas"});
   const plan::FleetEntry& entry = problem.fleet.front();
   if (entry.count && plan.objective.gpus > *entry.count)

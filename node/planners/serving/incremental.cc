@@ -499,8 +499,10 @@ plan::Objective objective_of(const plan::ServingProblem& problem,
 
 plan::Reason too_many_moves(const std::vector<CurvePoint>& curve, int max_moves) {
   const CurvePoint& last = curve.back();
+  const bool certain = last.lower_bound > max_moves;
   return {
-      "max_moves", "plan", static_cast<double>(max_moves), static_cast<double>(last.moves),
+      certain ? "max_moves" : plan::kNotFound, "plan", static_cast<double>(max_moves),
+      static_cast<double>(last.moves),
       fmt::format("at most {} instances may be created; {} {} are needed, on {} GPUs", max_moves,
                   last.proven() ? "at least" : "the fewest found,", last.moves, last.gpus)};
 }

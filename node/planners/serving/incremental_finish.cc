@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "planners/serving/incremental.h"
+#include "planners/serving/place.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -107,7 +108,7 @@ plan::PlannedInstance instance_of(const Site& site, const Host& host, const Cand
                                  point.throughput,
                                  point.latency};
   if (const profile::TokenEngine* const engine = site.engine(service, host.model, c.spot))
-    instance.engine = engine->name;
+    set_engine(instance, *engine);
   if (c.running && !c.restarted) {
     instance.batch = c.running->batch;
     instance.processes = c.running->processes;

@@ -307,11 +307,11 @@ void ParvaPlanner::check_apart(const DeploymentMap& map) {
     for (const auto& [name, found] : here) {
       const auto& [id, instances] = found;
       if (service(id).spread && instances > 1)
-        refusals_.push_back({"anti_affinity", fmt::format("service {} on gpu {}", name, index),
+        refusals_.push_back({plan::kNotFound, fmt::format("service {} on gpu {}", name, index),
                              1.0 * instances, 1, kWhy});
       for (const std::string& other : service(id).avoid)
         if (here.contains(other))
-          refusals_.push_back({"anti_affinity",
+          refusals_.push_back({plan::kNotFound,
                                fmt::format("services {} and {} on gpu {}", name, other, index), 1,
                                0, kWhy});
     }

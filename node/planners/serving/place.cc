@@ -11,6 +11,13 @@
 #include "planners/serving/apart.h"
 
 namespace partita::planners::serving {
+
+void set_engine(plan::PlannedInstance& instance, const profile::TokenEngine& engine) {
+  instance.engine = engine.name;
+  instance.prefill_units = engine.prefill_units;
+  instance.decode_units = engine.decode_units;
+}
+
 namespace {
 
 // The fill of a model that offers at least these counts, or null.
@@ -229,11 +236,8 @@ plan::PlannedGpu settle_one(const plan::ServingProblem& problem,
         point->throughput / group, point->latency);
     instance.group = group;
     if (const auto& engines = tables[gpu.model].engines; !engines.empty())
-      if (const profile::TokenEngine* const engine = engines[at(tenant.service)][k]) {
-        instance.engine = engine->name;
-        instance.prefill_units = engine->prefill_units;
-        instance.decode_units = engine->decode_units;
-      }
+      if (const profile::TokenEngine* const engine = engines[at(tenant.service)][k])
+        set_engine(instance, *engine);
   }
   std::sort(result.instances.begin(), result.instances.end(),
             [](const auto& a, const auto& b) { return a.start < b.start; });

@@ -19,6 +19,9 @@ struct FilledGpu {
   std::vector<Occupant> tenants;
 };
 
+// How an engine serves on the instance: its name, and its parts of a GPU's SMs.
+void set_engine(plan::PlannedInstance& instance, const profile::TokenEngine& engine);
+
 // Starts for the tenants of all GPUs; those without any are left out.
 std::vector<plan::PlannedGpu> settle(const plan::ServingProblem& problem,
                                      const std::vector<PointTable>& tables, const Fleet& fleet,

@@ -147,8 +147,9 @@ void bound_surviving(const plan::ServingProblem& problem, const Modes& modes,
 std::vector<plan::Reason> cannot_survive(const plan::ServingProblem& problem,
                                          const std::string& planner) {
   if (problem.survive == 0) return {};
-  return {{"survive", "planner " + planner, 0, 1.0 * problem.survive,
-           "it does not plan for the loss of a GPU; the planner 'exact' does, from scratch"}};
+  return {{plan::kNotFound, "planner " + planner, 0, 1.0 * problem.survive,
+           "it does not plan for the loss of a GPU (survive); the planner 'exact' does, from "
+           "scratch"}};
 }
 
 }  // namespace partita::planners::serving

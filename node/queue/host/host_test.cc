@@ -552,6 +552,30 @@ TEST(QueueHost, QuotasAndSharesCountEveryInstance) {
   EXPECT_NEAR(store.usage.at("anna").slice_s, 2 * 2 * 7 * (5 + 65.0 / 7), 1);
 }
 
+// Nobody alone takes all places of the queue, whatever is said of others.
+TEST(QueueHost, AUserHasAPartOfItsPlaces) {
+  World world{a100()};
+  MemoryStore store;
+  Config config = test::config_on(a100(), 1);
+  config.quotas["anna"] = {.running = 3};
+  config.most_tasks["bob"] = 2;
+  Machine machine(world, store, config);
+  Spec many = scaling("many");
+  many.held = true;
+  many.user = "bob";
+  many.count = 3;
+  EXPECT_FALSE(machine.submit(many));
+  many.count = 2;
+  EXPECT_TRUE(machine.submit(many));
+  many.count = kMaxArray;
+  many.user = "anna";
+  EXPECT_TRUE(machine.submit(many));
+  many.count = 1;
+  EXPECT_FALSE(machine.submit(many));
+  many.user = "carl";
+  EXPECT_TRUE(machine.submit(many));
+}
+
 // A GPU has room for seven of a slice, for four of these, and has its media extensions once.
 TEST(QueueHost, EveryProfileOfTheBoard) {
   Bench bench;

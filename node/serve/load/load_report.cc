@@ -54,8 +54,8 @@ void describe(Form& f, LoadServiceReport& service) {
   f.optional(!service.first_failure.empty())
       .note("first_failure", service.first_failure, "why the first of them failed");
   f.number("slo_ms", service.slo_ms, kNotNegative, "the latency objective");
-  f.number("slo_attainment", service.slo_attainment, kPart,
-           "share of the offered ones that completed within the SLO");
+  f.or_null().number("slo_attainment", service.slo_attainment, kPart,
+                     "share of the offered ones that completed within the SLO; null: none was");
   f.number("p50_ms", service.p50_ms, kNotNegative, "of the latency; 0: nothing completed");
   f.number("p95_ms", service.p95_ms, kNotNegative, "of the latency");
   f.number("p99_ms", service.p99_ms, kNotNegative, "of the latency");
@@ -96,6 +96,7 @@ void describe(Form& f, LoadReport& report) {
   f.text("url", report.url, "of the server");
   f.whole("seed", report.seed, "of arrivals and tensors");
   f.number("duration_s", report.duration_s, kNotNegative, "in which requests were due");
+  f.optional(report.stopped).boolean("stopped", report.stopped, "it was broken off");
   f.list("services", report.services, describe, {}, "what became of their requests");
   f.object("generator", report.generator, describe, "how well it kept time");
   f.object("server", report.server, describe, "the Server scenario, where it was asked for");
@@ -201,6 +202,7 @@ std::string load_report_text(const LoadReport& report) {
   text += fmt::format("\n{:g} s, seed {}; the generator was late by {} ms (p50), {} ms (p99)\n",
                       report.duration_s, report.seed, ms_text(report.generator.late_p50_ms),
                       ms_text(report.generator.late_p99_ms));
+  if (report.stopped) text += "broken off: what was to come is not known\n";
   for (const LoadServiceReport& one : report.services)
     if (!one.first_failure.empty())
       text += fmt::format("{}: the first that failed: {}\n", one.name, one.first_failure);
@@ -215,6 +217,20 @@ std::string silence(const LoadReport& report) {
       silent.push_back(fmt::format("service {}: all {} requests failed, the first: {}", one.name,
                                    one.failed, one.first_failure));
   return joined(silent, "; ");
+}
+
+std::vector<std::string> unkept(const LoadReport& report, double require) {
+  std::vector<std::string> unkept;
+  if (require > 0 && report.stopped)
+    unkept.push_back("it was broken off, so what is required was not measured");
+  for (const LoadServiceReport& one : report.services) {
+    if (require > 0 && one.offered == 0)
+      unkept.push_back(fmt::format("service {}: nothing was asked, so nothing is known", one.name));
+    else if (one.offered > 0 && one.slo_attainment < require)
+      unkept.push_back(fmt::format("service {}: slo_attainment: have {:.6f}, need {}", one.name,
+                                   one.slo_attainment, require));
+  }
+  return unkept;
 }
 
 std::vector<std::string> load_doubts(const LoadReport& report) {

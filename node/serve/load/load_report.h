@@ -41,7 +41,8 @@ struct LoadServiceReport {
   long reset = 0;                  // the connection was refused or broken
   std::string first_failure = {};  // why the first one failed; empty: none did
   double slo_ms = 0;
-  double slo_attainment = 0;  // share of the offered ones that completed within the SLO
+  // Share of the offered ones that completed within the SLO; infinite: none was offered.
+  double slo_attainment = 0;
   double p50_ms = 0, p95_ms = 0, p99_ms = 0, max_ms = 0;  // of the completed ones
   // Of the simulator, for the same arrivals.
   double predicted_p50_ms = kNotPredicted, predicted_p99_ms = kNotPredicted;
@@ -78,6 +79,7 @@ struct LoadReport {
   std::string url;
   std::uint64_t seed = 0;
   double duration_s = 0;  // in which requests were due
+  bool stopped = false;   // broken off: there would have been more
   std::vector<LoadServiceReport> services;
   LoadGenerator generator;
   std::optional<ServerScenario> server;
@@ -93,6 +95,9 @@ DocumentKind load_report_kind();
 std::string load_report_text(const LoadReport& report);
 // Services of which requests were due, and all failed, with why: what was measured says nothing.
 std::string silence(const LoadReport& report);
+// Why the services do not keep their SLO for such a share of their requests; none: they do. Above
+// 0, what was not asked, or was broken off, does not.
+std::vector<std::string> unkept(const LoadReport& report, double require);
 // Sentences on what makes the latencies doubtful; none when nothing does.
 std::vector<std::string> load_doubts(const LoadReport& report);
 
