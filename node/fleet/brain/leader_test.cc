@@ -672,7 +672,8 @@ TEST(Documents, AreReadAsTheyWereWritten) {
     full.rack = "r", full.zone = "z", full.trouble = "none", full.gateway = "h:1", full.api = "h:2";
     full.gpus[0].unusable = "lost";
     full.gpus[1].lent = {{"1g.10gb", 6}, {"3g.40gb", 0}};
-    plan::PlannedInstance model{.profile = "7g.80gb", .service = "lm", .batch = 4, .processes = 1};
+    plan::PlannedInstance model;
+    model.profile = "7g.80gb", model.service = "lm", model.batch = 4, model.processes = 1;
     model.engine.configuration = "an engine";
     model.prefill_units = 30, model.decode_units = 68, model.held = 3;
     full.runs.push_back({.index = 7, .model = "A100-80GB", .instances = {model}});

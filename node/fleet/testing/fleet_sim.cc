@@ -27,6 +27,9 @@ constexpr std::int64_t kTickMs = 250;
 constexpr std::int64_t kTurnMs = 1000;  // between turns of a node's agent
 constexpr std::int64_t kHourMs = 3'600'000;
 constexpr std::int64_t kCalmMs = 600'000;  // at the end of each hour
+// A part that was decided so shortly before the end of a calm spell may be under way then: the spell
+// goes on for so long.
+constexpr std::int64_t kUnderWayMs = kRecoveryMs;
 constexpr std::int64_t kFaultEveryMs = 90'000;
 constexpr std::int64_t kStartMs = 1'767'571'200'000;
 constexpr double kLostCalls = 0.003;
@@ -291,9 +294,19 @@ class FleetSim {
   }
 
   FleetSimReport run() {
-    for (; now_ < options_.hours * kHourMs && report_.wrong.size() < kMostWrong; now_ += kTickMs) {
-      const bool calm = now_ % kHourMs >= kHourMs - kCalmMs;
-      if (now_ > 0 && now_ % kHourMs == 0) clients_.ask_otherwise(rates_);
+    const auto goes_on = [&] {
+      return (now_ < options_.hours * kHourMs || now_ <= under_way_until_ms_) &&
+             report_.wrong.size() < kMostWrong;
+    };
+    for (bool others = false; goes_on(); now_ += kTickMs) {
+      const std::int64_t in_hour = now_ % kHourMs;
+      const bool calm = in_hour >= kHourMs - kCalmMs || now_ <= under_way_until_ms_;
+      others = others || (now_ > 0 && in_hour == 0);
+      if (others && now_ > under_way_until_ms_) {
+        clients_.ask_otherwise(rates_);
+        others = false;
+      }
+      if (in_hour == kHourMs - kUnderWayMs) early_ = revisions();
       if (calm)
         heal();
       else if (now_ >= next_fault_ms_)
@@ -303,7 +316,12 @@ class FleetSim {
       if (asks_ && now_ >= person_ms_) approve();
       for (SimNode& node : nodes_) live(node);
       check_services();
-      if (now_ % kHourMs == kHourMs - kTickMs) check_converged();
+      if (in_hour == kHourMs - kTickMs) {
+        under_way_until_ms_ = some_under_way() ? now_ + kUnderWayMs : 0;
+        if (under_way_until_ms_ == 0) check_converged();
+      } else if (now_ == under_way_until_ms_) {
+        check_converged();
+      }
     }
     for (const std::string& text : faults_of_parts(store_, keys_, nodes_)) wrong(text);
     report_.nodes = static_cast<int>(nodes_.size());
@@ -688,6 +706,34 @@ class FleetSim {
     }
   }
 
+  std::map<std::string, long> revisions() {
+    std::map<std::string, long> all;
+    for (const auto& [node, part] : view_now().parts) all[node] = part.revision;
+    return all;
+  }
+
+  // Whether a part that was decided in the last kUnderWayMs of a calm spell is not carried out: the
+  // spell lasts so much longer then.
+  bool some_under_way() {
+    for (const auto& [node, revision] : revisions())
+      for (const SimNode& one : nodes_)
+        if (one.record.node == node && one.record.ready != revision) {
+          const auto early = early_.find(node);
+          if (early == early_.end() || early->second != revision) return true;
+        }
+    return false;
+  }
+
+  FleetView view_now() {
+    FleetView view;
+    view.texts = ground_.texts;
+    const auto read = store_.read(keys_.root, [&](const KeyValue& one, auto) {
+      view.hear(keys_, one.key, one.value, one.version);
+    });
+    CHECK(read.has_value());
+    return view;
+  }
+
   void check_converged() {
     converged_ = true;
     lost_since_calm_ = false;
@@ -695,12 +741,7 @@ class FleetSim {
       converged_ = false;
       wrong("after a calm spell: " + text);
     };
-    FleetView view;
-    view.texts = ground_.texts;
-    const auto read = store_.read(keys_.root, [&](const KeyValue& one, auto) {
-      view.hear(keys_, one.key, one.value, one.version);
-    });
-    CHECK(read.has_value());
+    const FleetView view = view_now();
     if (!view.leader) return fault("nobody leads");
     if (!view.damaged.empty()) fault(view.damaged.begin()->second);
     Leader brain(ground_);
@@ -749,7 +790,9 @@ class FleetSim {
   Clients clients_;
   CarriedThere carried_{nodes_};
   double slices_ = 0;
-  int leaders_to_die_ = 0;  // one after another
+  std::int64_t under_way_until_ms_ = 0;
+  std::map<std::string, long> early_;  // revisions of parts so long before the end of a calm spell
+  int leaders_to_die_ = 0;             // one after another
   std::int64_t person_ms_ = 0;
   bool asks_ = false, survives_ = false, converged_ = false, lost_since_calm_ = false;
   std::int64_t now_ = 0, next_fault_ms_ = 0, outage_until_ms_ = 0, without_ms_ = 0;
