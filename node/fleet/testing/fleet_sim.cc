@@ -27,8 +27,8 @@ constexpr std::int64_t kTickMs = 250;
 constexpr std::int64_t kTurnMs = 1000;  // between turns of a node's agent
 constexpr std::int64_t kHourMs = 3'600'000;
 constexpr std::int64_t kCalmMs = 600'000;  // at the end of each hour
-// A part that was decided so shortly before the end of a calm spell may be under way then: the spell
-// goes on for so long.
+// A part that was decided so shortly before the end of a calm spell may be under way then: the
+// spell goes on for so long.
 constexpr std::int64_t kUnderWayMs = kRecoveryMs;
 constexpr std::int64_t kFaultEveryMs = 90'000;
 constexpr std::int64_t kStartMs = 1'767'571'200'000;
@@ -286,6 +286,28 @@ class Promises {
   Rates all_;
 };
 
+// What the store has now, without a watch.
+FleetView view_of(MemoryStore& store, const Keys& keys, const FleetGround& ground) {
+  FleetView view;
+  view.texts = ground.texts;
+  const auto read = store.read(keys.root, [&](const KeyValue& one, auto) {
+    view.hear(keys, one.key, one.value, one.version);
+  });
+  CHECK(read.has_value());
+  return view;
+}
+
+// Whether a part that is younger than these revisions is not carried out.
+bool some_under_way(const FleetView& view, const std::map<std::string, long>& early,
+                    const std::vector<SimNode>& nodes) {
+  return std::ranges::any_of(nodes, [&](const SimNode& node) {
+    const auto part = view.parts.find(node.record.node);
+    if (part == view.parts.end() || part->second.revision == node.record.ready) return false;
+    const auto was = early.find(node.record.node);
+    return was == early.end() || was->second != part->second.revision;
+  });
+}
+
 class FleetSim {
  public:
   explicit FleetSim(const FleetSimOptions& options)
@@ -306,7 +328,11 @@ class FleetSim {
         clients_.ask_otherwise(rates_);
         others = false;
       }
-      if (in_hour == kHourMs - kUnderWayMs) early_ = revisions();
+      if (in_hour == kHourMs - kUnderWayMs) {
+        early_.clear();
+        for (const auto& [node, part] : view_of(store_, keys_, ground_).parts)
+          early_[node] = part.revision;
+      }
       if (calm)
         heal();
       else if (now_ >= next_fault_ms_)
@@ -317,8 +343,9 @@ class FleetSim {
       for (SimNode& node : nodes_) live(node);
       check_services();
       if (in_hour == kHourMs - kTickMs) {
-        under_way_until_ms_ = some_under_way() ? now_ + kUnderWayMs : 0;
-        if (under_way_until_ms_ == 0) check_converged();
+        const bool waits = some_under_way(view_of(store_, keys_, ground_), early_, nodes_);
+        under_way_until_ms_ = waits ? now_ + kUnderWayMs : -1;
+        if (!waits) check_converged();
       } else if (now_ == under_way_until_ms_) {
         check_converged();
       }
@@ -706,34 +733,6 @@ class FleetSim {
     }
   }
 
-  std::map<std::string, long> revisions() {
-    std::map<std::string, long> all;
-    for (const auto& [node, part] : view_now().parts) all[node] = part.revision;
-    return all;
-  }
-
-  // Whether a part that was decided in the last kUnderWayMs of a calm spell is not carried out: the
-  // spell lasts so much longer then.
-  bool some_under_way() {
-    for (const auto& [node, revision] : revisions())
-      for (const SimNode& one : nodes_)
-        if (one.record.node == node && one.record.ready != revision) {
-          const auto early = early_.find(node);
-          if (early == early_.end() || early->second != revision) return true;
-        }
-    return false;
-  }
-
-  FleetView view_now() {
-    FleetView view;
-    view.texts = ground_.texts;
-    const auto read = store_.read(keys_.root, [&](const KeyValue& one, auto) {
-      view.hear(keys_, one.key, one.value, one.version);
-    });
-    CHECK(read.has_value());
-    return view;
-  }
-
   void check_converged() {
     converged_ = true;
     lost_since_calm_ = false;
@@ -741,7 +740,7 @@ class FleetSim {
       converged_ = false;
       wrong("after a calm spell: " + text);
     };
-    const FleetView view = view_now();
+    const FleetView view = view_of(store_, keys_, ground_);
     if (!view.leader) return fault("nobody leads");
     if (!view.damaged.empty()) fault(view.damaged.begin()->second);
     Leader brain(ground_);
@@ -790,7 +789,7 @@ class FleetSim {
   Clients clients_;
   CarriedThere carried_{nodes_};
   double slices_ = 0;
-  std::int64_t under_way_until_ms_ = 0;
+  std::int64_t under_way_until_ms_ = -1;
   std::map<std::string, long> early_;  // revisions of parts so long before the end of a calm spell
   int leaders_to_die_ = 0;             // one after another
   std::int64_t person_ms_ = 0;
