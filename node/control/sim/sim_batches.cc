@@ -24,6 +24,8 @@ constexpr long kSimBudget = 20'000;  // search steps: weeks in seconds, not the 
 class SimBatches::PassedOn : public Processes {
  public:
   explicit PassedOn(Processes& inner) : passed_on_(inner) {}
+  PassedOn(const PassedOn&) = delete;  // who derives from one would pass on past it
+  PassedOn& operator=(const PassedOn&) = delete;
   Result<Pid> start(const ProcessSpec& spec) override { return passed_on_.start(spec); }
   std::vector<ProcessExit> exited() override { return passed_on_.exited(); }
   Result<void> stop(Pid pid, StopSignal signal) override { return passed_on_.stop(pid, signal); }
@@ -137,7 +139,7 @@ class SimBatches::Tasks final : public PassedOn {
 class SimBatches::TasksOfRun final : public PassedOn {
  public:
   TasksOfRun(Tasks& all, std::string run, long batch)
-      : PassedOn(all), all_(all), run_(std::move(run)), batch_(batch) {}
+      : PassedOn(static_cast<Processes&>(all)), all_(all), run_(std::move(run)), batch_(batch) {}
   Result<Pid> start(const ProcessSpec& spec) override { return all_.start_of(spec, batch_); }
   std::vector<ProcessExit> exited() override { return all_.exited_of(run_); }
 
