@@ -56,8 +56,9 @@ struct Geometry {
   bool operator==(const Geometry&) const = default;
 };
 
-// The instances of a plan; a group of GPUs has none, as it is of whole GPUs. Bad input, with `file` as context: GPU models or profiles that the
-// catalogue does not have, layouts that cannot exist, an index twice.
+// The instances of a plan; a group of GPUs has none, as it is of whole GPUs. Bad input, with `file`
+// as context: GPU models or profiles that the catalogue does not have, layouts that cannot exist,
+// an index twice.
 Result<Geometry> from_plan(const std::string& file, const plan::ServingPlan& plan,
                            const hw::Catalogue& catalogue);
 

@@ -1,6 +1,7 @@
 // PartServices: of a services file, the services of one node as a services file of its own: every
 // key as it was written, but for rates and replicas, which are the node's, priorities, which are
-// those of the fleet, and names that keep apart, of which those stay that are on the node. A value; pure.
+// those of the fleet, and names that keep apart, of which those stay that are on the node. A value;
+// pure.
 #pragma once
 
 #include <map>
