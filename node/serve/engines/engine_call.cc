@@ -66,7 +66,7 @@ void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
   replica_->prefixes.add(hashes_);
   replica_->calls.push_back(this);
   auto body =
-      std::make_shared<const std::string>(engine_body(request_, service_.model_at(*replica_)));
+      std::make_shared<const std::string>(engine_body(request_, model_at(service_, *replica_)));
   std::string head = request_head();
   head += "Content-Length: " + std::to_string(body->size()) + "\r\n\r\n";
   links_.push_back(std::make_unique<EngineLink>(

@@ -50,6 +50,30 @@ std::optional<std::int64_t> soonest(const EngineCall& call, const EngineSet& eng
   return least;
 }
 
+// Of the TTFT by which requests are refused; 0: by none.
+std::int64_t promised(const plan::Terms& terms, const EngineDesk& desk) {
+  return terms.tokens && desk.options.shed ? nanos(terms.tokens->ttft) : 0;
+}
+
+// Whether it is another's turn: its key has had less, where nothing is promised.
+bool overtakes(const EngineCall& call, const EngineCall& other) {
+  return call.ask().priority == other.ask().priority && call.tag && other.tag &&
+         *call.tag < *other.tag;
+}
+
+// Of the time of all engines, that it will take.
+std::int64_t part_of_engines(const EngineCall& call, const EngineSet& engines, double out,
+                             double bytes_per_token, std::int64_t now) {
+  double in_ns = 0;  // such requests, by all engines
+  for (const auto& one : engines.here()) {
+    if (!one->ready()) continue;
+    const int cached = cached_tokens(call, *one, bytes_per_token);
+    const std::int64_t work = one->guess.work(call.prompt_tokens, cached, out, now);
+    in_ns += 1 / std::max(static_cast<double>(work), 1.0);
+  }
+  return in_ns > 0 ? static_cast<std::int64_t>(1 / in_ns) : 0;
+}
+
 }  // namespace
 
 EngineService::EngineService(EngineDesk& desk, const TokenService& wanted)
@@ -77,11 +101,12 @@ TokenSnapshot EngineService::snapshot() const {
 }
 
 // The service's own name where the engine has it, else its model's, else the first that it has.
-std::string EngineService::model_at(const EngineReplica& replica) const {
-  for (const std::string* name : {&terms_.name, &terms_.model})
+std::string model_at(const EngineService& service, const EngineReplica& replica) {
+  const plan::Terms& terms = service.terms();
+  for (const std::string* name : {&terms.name, &terms.model})
     if (!name->empty() && std::ranges::count(replica.models, *name) > 0) return *name;
   const bool says = !replica.models.empty() && !replica.models.front().empty();
-  return says ? replica.models.front() : terms_.name;
+  return says ? replica.models.front() : terms.name;
 }
 
 // ---- who is let in
@@ -155,27 +180,16 @@ Denial EngineService::refused(long TokenFates::*fate, Denial why) {
   return why;
 }
 
-// Whether it is another's turn: its key has had less, where nothing is promised.
-bool EngineService::overtakes(const EngineCall& call, const EngineCall& other) const {
-  return promised() == 0 && call.ask().priority == other.ask().priority && call.tag && other.tag &&
-         *call.tag < *other.tag;
-}
-
-// Of the TTFT by which requests are refused; 0: by none.
-std::int64_t EngineService::promised() const {
-  return terms_.tokens && desk_.options.shed ? nanos(terms_.tokens->ttft) : 0;
-}
-
 // Whether its key may have it now; where no TTFT is promised it takes its key's turn instead.
 bool EngineService::has_share(EngineCall& call, std::int64_t expected, std::int64_t most,
                               std::int64_t now) {
   int ahead = waiting();
   for (const auto& one : engines_.here()) ahead += one->guess.prefilling();
-  const std::int64_t promise = promised();
+  const std::int64_t promise = promised(terms_, desk_);
   const bool may = shares.may(call, {expected, promise > 0 ? most : 0, ahead},
                               promise > 0 ? promise : nanos(kUsualTtft), now);
   const auto later = std::ranges::find_if(
-      waiting_, [&](const EngineCall* other) { return overtakes(call, *other); });
+      waiting_, [&](const EngineCall* other) { return promise == 0 && overtakes(call, *other); });
   if (later != waiting_.end()) call.place = (*later)->place - 1;
   return may;
 }
@@ -184,7 +198,7 @@ bool EngineService::has_share(EngineCall& call, std::int64_t expected, std::int6
 std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now) {
   const auto best = choose(call, Room::some);
   const bool waits = best == nullptr;
-  std::int64_t most = promised();
+  std::int64_t most = promised(terms_, desk_);
   if (call.ask().timeout_ns)
     most = most > 0 ? std::min(most, *call.ask().timeout_ns) : *call.ask().timeout_ns;
   const std::int64_t said = most;
@@ -230,26 +244,14 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
        .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)});
 }
 
-// Of the time of all engines, that it will take.
-std::int64_t EngineService::part_of_engines(const EngineCall& call, std::int64_t now) const {
-  double in_ns = 0;  // such requests, by all engines
-  const double out = call.request().most_tokens > 0 ? call.request().most_tokens : mean_out_;
-  for (const auto& one : engines_.here()) {
-    if (!one->ready()) continue;
-    const int cached = cached_tokens(call, *one, bytes_per_token(now));
-    const std::int64_t work = one->guess.work(call.prompt_tokens, cached, out, now);
-    in_ns += 1 / std::max(static_cast<double>(work), 1.0);
-  }
-  return in_ns > 0 ? static_cast<std::int64_t>(1 / in_ns) : 0;
-}
-
 // Where too many wait, one of a lower priority that would go behind all makes room, or one whose
 // key has had more.
 bool EngineService::has_place(const EngineCall& call) const {
   if (waiting() < desk_.options.queue_limit) return true;
   if (waiting_.empty()) return false;
   const EngineCall* const last = waiting_.back();
-  return (last->ask().priority < call.ask().priority || overtakes(call, *last)) &&
+  return (last->ask().priority < call.ask().priority ||
+          (promised(terms_, desk_) == 0 && overtakes(call, *last))) &&
          before(&call, last, each_priority(terms_));
 }
 
@@ -293,7 +295,11 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   }
   ++calls_;
   counters_.keys[call->ask().key].bytes += call->ask().body.size();
-  shares.let_in(*call, part_of_engines(*call, now), now);
+  const double most = call->request().most_tokens;
+  shares.let_in(
+      *call,
+      part_of_engines(*call, engines_, most > 0 ? most : mean_out_, bytes_per_token(now), now),
+      now);
   return call;
 }
 

@@ -65,9 +65,8 @@ class EngineService {
   void tick(std::int64_t now);
 
   // ---- of its calls
-  std::string model_at(const EngineReplica& replica) const;  // what that calls the model
-  double bytes_per_token(std::int64_t now) const;            // of text, as engines have counted
-  void again(EngineCall& call, int tries);  // to another engine, else after a while
+  double bytes_per_token(std::int64_t now) const;  // of text, as engines have counted
+  void again(EngineCall& call, int tries);         // to another engine, else after a while
   void over(EngineCall& call, const EngineCame& came);
   TokenCounters& counted() { return counters_; }
   TokenRecents recents = {};
@@ -81,10 +80,7 @@ class EngineService {
                              std::int64_t now) const;
   std::int64_t expected_wait(const EngineCall& call, std::int64_t now) const;
   std::optional<Denial> refusal(EngineCall& call, std::int64_t now);
-  std::int64_t promised() const;
   bool has_share(EngineCall& call, std::int64_t expected, std::int64_t most, std::int64_t now);
-  bool overtakes(const EngineCall& call, const EngineCall& other) const;
-  std::int64_t part_of_engines(const EngineCall& call, std::int64_t now) const;
   bool has_place(const EngineCall& call) const;  // among those that wait, if need be another's
   Denial refused(long TokenFates::*fate, Denial why);
   void enqueue(EngineCall& call);
@@ -103,6 +99,8 @@ class EngineService {
   bool pumping_ = false;
 };
 
+// What an engine of it calls the model.
+std::string model_at(const EngineService& service, const EngineReplica& replica);
 // Calls under way that are on time by the TTFT that is promised.
 int on_time(const EngineService& service, std::int64_t now);
 

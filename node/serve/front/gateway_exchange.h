@@ -154,6 +154,7 @@ class GatewayExchange : public Exchange {
 
   Door& door_;
   RequestFacts facts_;
+  int (*priority_)(const RequestFacts&) = priority_of;
   std::optional<RequestId> request_ = {};
   int admitted_items_ = 0;
   bool infers_ = false;  // not only asks what a model takes
@@ -164,7 +165,6 @@ class GatewayExchange : public Exchange {
   virtual void on_answer(const PeerAnswer&) {}  // of another node, whole
   // What its text is, for another node.
   virtual std::string_view text_type() const { return "application/json"; }
-  virtual int priority() const { return priority_of(facts_); }
   PeerAsk ask_peer();
   void take_answer(PeerAnswer&& answer, bool stream);
   void on_end(std::optional<Denial> denial);

@@ -97,7 +97,7 @@ PeerAsk GatewayExchange::ask_peer() {
               .counted = door_.backend.known(service),
               .trace = facts_.trace};
   if (facts_.timeout_ns) ask.deadline = came_ns_ + *facts_.timeout_ns;
-  if (const int said = priority(); said != 0) ask.priority = said;
+  if (const int said = priority_(facts_); said != 0) ask.priority = said;
   return ask;
 }
 

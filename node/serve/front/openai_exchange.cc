@@ -21,7 +21,9 @@ constexpr int kTooMany = 429, kUnauthorized = 401;
 
 class OpenaiExchange final : public GatewayExchange {
  public:
-  using GatewayExchange::GatewayExchange;
+  OpenaiExchange(Door& door, RequestFacts facts) : GatewayExchange(door, std::move(facts)) {
+    priority_ = priority_of_key;
+  }
   ~OpenaiExchange() override { OpenaiExchange::give_back(); }
   Step begin() override;
   Step on_text() override;
@@ -38,7 +40,6 @@ class OpenaiExchange final : public GatewayExchange {
     answered_ = answer.status < 400;
   }
   tl::expected<KeyHandle, Denial> key_begun(bool asked) override;
-  int priority() const override { return priority_of_key(facts_); }
   void uncount(const Denial& why) override {
     engines_ ? engines_->uncount() : GatewayExchange::uncount(why);
   }
@@ -96,7 +97,7 @@ Step OpenaiExchange::to_engine(EngineService& engines) {
   EngineAsk ask{.path = facts_.path,
                 .body = std::move(text),
                 .client = facts_.client,
-                .priority = priority(),
+                .priority = priority_(facts_),
                 .timeout_ns = facts_.timeout_ns,
                 .idempotent = facts_.idempotent,
                 .trace = facts_.trace};
