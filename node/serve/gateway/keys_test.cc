@@ -231,6 +231,23 @@ TEST(FairShares, ManyKeysCostAsFew) {
   EXPECT_LT(seconds_with(10'000), 0.05 + 20 * seconds_with(10));
 }
 
+// One that asked 2 s ago has its part of what may wait kept for it, where that is not long ago.
+TEST(FairShares, AKeyIsThereForAsLongAsItIsRemembered) {
+  for (const auto& [seconds, most] : {std::pair{1, 20}, {5, 10}}) {
+    FairShares shares;
+    shares.remember(seconds * kKeySecond);
+    EXPECT_TRUE(shares.may("seldom", 1, 20, kKeySecond));
+    int waiting = 0;
+    for (; waiting < 100; ++waiting) {
+      const auto tag = shares.may("often", 1, 20, 3 * kKeySecond);
+      if (!tag) break;
+      shares.let_in("often", *tag, 1);
+      shares.waits("often", *tag);
+    }
+    EXPECT_EQ(waiting, most) << seconds;
+  }
+}
+
 TEST(FairShares, AKeyAloneMayHaveAll) {
   const Served got = simulate({1}, {1500}, 8, 2000);
   EXPECT_GT(got.served[0] / got.asked[0], 0.999);
