@@ -65,7 +65,7 @@ class LoadTest(CliTest):
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn("nothing was asked", done.stderr.decode())
                 self.assertNotIn("100.00 %", done.stdout.decode())
-            self.ok("load", "--url", url, "--services", "services.yaml", "--duration", "100ms")
+            self.load(url)
             self.write_services("name: chat, model: small, rate_rps: 60, slo_ms: 2000")
             for more, status in (((), 0), (("--require", "0.5"), 1)):
                 load = subprocess.Popen(
