@@ -101,8 +101,16 @@ TEST(Baselines, RefuseWhatTheyKnowNothingOf) {
   for (const Planner& planner : planners()) {
     if (!planner.own_rule) continue;
     plan::ServingProblem problem = published(1, 0.5);
+    // Such plans may exist: it has not looked.
+    const auto refuses = [&](const std::string& wish) {
+      EXPECT_EQ(gpus_and_gpcs(planner.name, problem), "not_found") << planner.name;
+      const Outcome outcome = planner.plan(problem, {});
+      ASSERT_FALSE(outcome.refusals.empty()) << planner.name;
+      EXPECT_NE(outcome.refusals[0].detail.find("knows nothing of " + wish), std::string::npos)
+          << planner.name << ": " << outcome.refusals[0].detail;
+    };
     problem.services[0].min_replicas = 50;
-    EXPECT_EQ(gpus_and_gpcs(planner.name, problem), "min_replicas") << planner.name;
+    refuses("min_replicas");
     problem = published(1, 0.5);
     problem.fleet[0].count = 1;
     EXPECT_EQ(gpus_and_gpcs(planner.name, problem), "not_found") << planner.name;
@@ -114,7 +122,7 @@ TEST(Baselines, RefuseWhatTheyKnowNothingOf) {
       for (std::size_t t = 0; t < s; ++t)
         problem.services[s].avoid.push_back(problem.services[t].name);
     if (planner.name == "mig-serving-greedy") continue;  // its GPUs may have a service each
-    EXPECT_EQ(gpus_and_gpcs(planner.name, problem), "anti_affinity") << planner.name;
+    refuses("anti_affinity");
   }
 }
 
