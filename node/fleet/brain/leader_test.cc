@@ -482,6 +482,17 @@ TEST(Leader, WhatMakesUpForALossIsUrgentAndNothingElseIs) {
   EXPECT_EQ(urgent(Leader(ground_of_tests()).decide(fleet.view, "n1").value()), 2);
 }
 
+// Where a node is to carry again what it has lost, its rates are as they were.
+TEST(Leader, WhatMakesUpForALossOnItsOwnNodeIsUrgent) {
+  TestFleet fleet(1, 1);
+  fleet.want({{"a", 300}});
+  fleet.settle();
+  fleet.view.nodes.begin()->second.carries.clear();
+  const Decision again = fleet.decide();
+  ASSERT_EQ(again.parts.size(), 1u);
+  EXPECT_TRUE(again.urgent[0]);
+}
+
 // What was given up for want of room is lost until it has its rate, whoever leads then.
 TEST(Leader, WhatWasGivenUpComesBackAtOnce) {
   TestFleet fleet(2, 1);
