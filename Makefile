@@ -30,7 +30,7 @@ sanitize: test_packages  ## the tests under address, undefined-behaviour and thr
 
 program: packages
 	cmake --preset release $(CONFIGURE) >build/release.configure.log 2>&1 || { cat build/release.configure.log; exit 1; }
-	cmake --build --preset release --target partita partita-remote cudart_shim_12 cudart_shim_13 cuda_shim \
+	cmake --build --preset release --target partita partita-remote cudart_shim_12 cudart_shim_13 cuda_shim audit_shim \
 	  cuda_program_hotspot cuda_program_faulty
 
 lab: program  ## the research tools: masks, kernels, graphs, probes, heat
