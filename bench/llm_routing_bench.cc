@@ -30,6 +30,7 @@ namespace profile = partita::profile;
 using partita::Millis;
 using partita::Rng;
 using partita::serve::Denial;
+using partita::serve::EngineAsk;
 using partita::serve::EngineCall;
 using partita::serve::EnginePool;
 using partita::serve::EngineService;
@@ -162,7 +163,8 @@ void route(benchmark::State& state, Routing routing, bool shed) {
     const std::int64_t zero = Loop::now_ns() + 10'000'000;
     Loop::Timer sender(*loop, [&](std::int64_t) {
       while (next < drawn.size() && zero + drawn[next].at <= Loop::now_ns()) {
-        auto call = chat.begin({.path = "/v1/completions", .body = drawn[next++].body});
+        EngineAsk ask{.path = "/v1/completions", .body = drawn[next++].body};
+        auto call = chat.begin(ask);
         if (!call) continue;
         open.insert(*call);
         (*call)->completion.ended = [&, one = call->get()](std::optional<Denial>) {
