@@ -101,7 +101,10 @@ Step OpenaiExchange::to_engine(EngineService& engines) {
                 .timeout_ns = facts_.timeout_ns,
                 .idempotent = facts_.idempotent,
                 .trace = facts_.trace};
-  if (facts_.token != nullptr || !facts_.handed_by.empty()) ask.key = facts_.client;
+  // Without tokens a client is an address, of which there are any number.
+  const bool has_key =
+      facts_.token != nullptr || (!facts_.handed_by.empty() && door_.options.asks_for_tokens());
+  if (has_key) ask.key = facts_.client;
   // Where it came in its limits were asked.
   if (facts_.token != nullptr && facts_.handed_by.empty()) ask.limits = facts_.token->limits;
   if (!facts_.handed_by.empty()) door_.options.peers->count_in(service);

@@ -18,15 +18,15 @@ struct OpenaiRequest {
   std::string model = {};
   std::string_view model_text = {};  // as it stands in the body, with its quotes
   bool stream = false;
-  bool usage_asked = false;      // of the stream, by its client
+  bool usage_asked = false;              // of the stream, by its client
   std::string_view stream_options = {};  // their JSON; empty: it says none
-  std::string_view prompt = {};  // the JSON of messages, prompt or input
-  std::string_view tools = {};   // the JSON of tools
-  std::size_t text_bytes = 0;    // of prompt and tools, without pictures and sounds
-  int media = 0;                 // pictures and sounds in it, whose tokens nobody knows
-  double most_tokens = 0;        // of its answers, all together; 0: it does not say
-  int answers = 1;               // "n": choices of each prompt
-  std::string_view object = {};  // the body from its '{'
+  std::string_view prompt = {};          // the JSON of messages, prompt or input
+  std::string_view tools = {};           // the JSON of tools
+  std::size_t text_bytes = 0;            // of prompt and tools, without pictures and sounds
+  int media = 0;                         // pictures and sounds in it, whose tokens nobody knows
+  double most_tokens = 0;                // of its answers, all together; 0: it does not say
+  int answers = 1;                       // "n": choices of each prompt
+  std::string_view object = {};          // the body from its '{'
 };
 
 // bad_input: no JSON object, "model" missing or twice, or a known key with a value of another type.
