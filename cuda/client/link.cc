@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr auto kLinger = microseconds(50);  // what lies longer is sent by the helper
 constexpr auto kQuiet = microseconds(20);   // after such a pause an operation is sent at once
-constexpr int kRounds = 40;                 // without work, before the helper sleeps
+constexpr int kRounds = 4;                  // without work, before the helper sleeps
 constexpr std::uint64_t kMuchOnItsWay = 256 * 1024;
 constexpr int kSlices = 4;  // of the patience: how often a silent server is asked
 
