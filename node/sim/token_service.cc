@@ -82,7 +82,9 @@ llm::Door door_of(const plan::Service& service, const profile::TokenEngine& engi
           .wait = ttft.value > 0 ? std::max(kPatience, 2 * ttft) : kPatienceOfNone,
           .request_ms = engine.request_ms,
           .request_token_ms = engine.request_token_ms,
-          .mean_out = plan::mean_of(*service.tokens).out};
+          .mean_out = plan::mean_of(*service.tokens).out,
+          .tpot = service.tokens->tpot,
+          .may_be_late = 1 - service.percentile / 100};
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "llm/engine/prefix_blocks.h"
+#include "plan/token_room.h"
 
 namespace partita::llm {
 namespace {
@@ -40,6 +41,7 @@ class Engine {
         requests_(requests),
         in_flight_(loop.in_flight),
         door_(loop.door),
+        room_(spec.sequences),
         sequences_(requests.size()),
         prefixes_(prefixes) {
     run_.requests.resize(requests.size());
@@ -73,6 +75,7 @@ class Engine {
       }
       if (in_flight_ == 0 && is_too_late(i)) {
         served(i).refused = true;
+        patience_.refused();
         return;
       }
       served(i).arrival = now;
@@ -83,10 +86,15 @@ class Engine {
 
   // ---- the door
 
+  double outside_ms(const Request& asked) const {
+    return door_.request_ms + door_.request_token_ms * asked.in;
+  }
+  double ttft_of(int i) { return served(i).ttft().value + outside_ms(request(i)); }
+
   bool is_too_late(int i) const {
     if (door_.ttft.value <= 0) return false;
     const Request& asked = request(i);
-    const double outside = door_.request_ms + door_.request_token_ms * asked.in;
+    const double outside = outside_ms(asked);
     const auto cached_of = [&](const Request& one) {
       const bool hit = one.prefix >= 0 && prefixes_.cached(one.prefix);
       return hit ? one.prefix_tokens / kBlockTokens * kBlockTokens : 0;
@@ -107,7 +115,7 @@ class Engine {
     };
     add(cached_of(asked), asked.in);
     const auto decoding = static_cast<int>(decoding_.size());
-    int room = spec_.sequences - decoding - (prompt_ >= 0);  // those behind it are at the gateway
+    int room = room_.limit() - decoding - (prompt_ >= 0);  // those behind it are at the gateway
     if (prompt_ >= 0) add(sequences_[at(prompt_)].computed, to_compute(prompt_));
     // Who gets in before it computes its prompt while it waits; only steps are then shared.
     for (const int other : waiting_) {
@@ -117,10 +125,10 @@ class Engine {
     }
     const double step =
         cost_of_sequences() + spec_.cost.cached_token * static_cast<double>(context_);
-    const double until_room = room > 0 ? 0 : (1 - room) * door_.mean_out * step / spec_.sequences;
+    const double until_room = room > 0 ? 0 : (1 - room) * door_.mean_out * step / room_.limit();
     return outside + (now_ - asked.arrival).value + until_room + work +
                step * steps_for(tokens, spec_.step_tokens - decoding) >
-           door_.ttft.value;
+           patience_.share() * door_.ttft.value;
   }
 
   // Whether there is anything to do; time goes to the next arrival where that is needed.
@@ -296,7 +304,7 @@ class Engine {
       prompt_ = -1;
     }
     while (admitting && prompt_ < 0 && step.left > 0 && !waiting_.empty() &&
-           static_cast<int>(decoding_.size() + ready_.size()) < spec_.sequences) {
+           static_cast<int>(decoding_.size() + ready_.size()) < room_.limit()) {
       const int i = waiting_.front();
       if (!admit(i)) break;
       waiting_.pop_front();
@@ -325,6 +333,8 @@ class Engine {
   void finish(int i) {
     give_back(i, sequence(i).computed);
     served(i).end = now_;
+    if (door_.tpot.value > 0 && request(i).out > 1)
+      room_.ended(tpot(served(i), request(i)) > door_.tpot, door_.may_be_late, at_once_);
     if (in_flight_ > 0) ++coming_;
   }
 
@@ -348,7 +358,11 @@ class Engine {
     }
     for (const int i : ready_) {
       Sequence& one = sequence(i);
-      if (one.produced++ == 0) served(i).first = now_;
+      if (one.produced++ == 0) {
+        served(i).first = now_;
+        if (door_.ttft.value > 0)
+          patience_.began(ttft_of(i) > door_.ttft.value, door_.may_be_late);
+      }
       share_prefix(i);
       if (one.produced == request(i).out)
         finish(i);
@@ -396,8 +410,8 @@ class Engine {
     const Prompts prompts = compute_prompts(!preempted);
     const bool came = come();
     CHECK(!decoding_.empty() || prompts.tokens > 0);  // else nothing would ever change
-    const auto running = decoding_.size() + ready_.size() + (prompt_ >= 0);
-    run_.most_sequences = std::max(run_.most_sequences, static_cast<int>(running));
+    at_once_ = static_cast<int>(decoding_.size() + ready_.size()) + (prompt_ >= 0);
+    run_.most_sequences = std::max(run_.most_sequences, at_once_);
     run_.most_blocks = std::max(run_.most_blocks, spec_.blocks - free_blocks());
     now_ += cost(prompts);
     ++run_.steps;
@@ -416,6 +430,9 @@ class Engine {
   const std::span<const Request> requests_;
   const int in_flight_;
   const Door door_;
+  plan::TokenRoom room_;
+  plan::TokenPatience patience_;
+  int at_once_ = 0;  // of the step
   std::vector<Sequence> sequences_;
   PrefixBlocks prefixes_;
   EngineRun run_;

@@ -69,6 +69,8 @@ struct Door {
   Millis ttft = {}, wait = {};
   double request_ms = 0, request_token_ms = 0;  // of a TTFT, outside of steps
   double mean_out = 1;                          // tokens of answers
+  Millis tpot = {};        // 0: nothing is promised
+  double may_be_late = 0;  // of answers; while more are, less is let in (plan/token_room.h)
 };
 
 // Open loop: arrivals do not fall. Closed loop: so many are in flight, in order; the next one comes

@@ -225,6 +225,41 @@ TEST(Beside, PromptsAndAnswersHaveTheirOwnTime) {
               beside[1].move_token_ms * 100 + 10 + 80.0 / 96 + 10 + 101, 1e-9);
 }
 
+// ---- the door
+
+// Answers of four times what an engine carries: shares of all that come that keep both promises.
+double kept_of_overload(Millis tpot, double may_be_late) {
+  constexpr Millis kTtft{1000}, kTpot{30};
+  EngineSpec spec{.cost = {.step = 10, .sequence = 0.25, .prompt_token = 0.1},
+                  .step_tokens = 512,
+                  .sequences = 64,
+                  .blocks = 100'000};
+  Rng rng(3);
+  std::vector<Request> requests(6000);
+  Millis time{0};
+  for (Request& one : requests) {
+    time += Millis{20 * rng.exponential()};
+    one = {.arrival = time, .in = 200, .out = 50 + static_cast<int>(rng.below(101))};
+  }
+  const Door door{.ttft = kTtft, .mean_out = 100, .tpot = tpot, .may_be_late = may_be_late};
+  const auto run = simulate(spec, requests, {.door = door});
+  std::size_t kept = 0;
+  for (std::size_t i = requests.size() / 4; i < requests.size(); ++i) {  // it has learned
+    const Served& one = run->requests[i];
+    kept += !one.refused && one.ttft() <= kTtft && llm::tpot(one, requests[i]) <= kTpot;
+  }
+  return static_cast<double>(kept) / (0.75 * static_cast<double>(requests.size()));
+}
+
+// 44 at once take 30 ms per token, prompts that come between included: 14.8 a second, 0.29 of all.
+TEST(Door, WhatIsLetInIsInTime) {
+  EXPECT_LT(kept_of_overload({}, 0), 0.02);  // 64 at once: 39 ms
+  for (const double may_be_late : {0.0, 0.01, 0.1}) {
+    EXPECT_GT(kept_of_overload(Millis{30}, may_be_late), 0.22) << may_be_late;
+    EXPECT_LT(kept_of_overload(Millis{30}, may_be_late), 0.30) << may_be_late;
+  }
+}
+
 // ---- the plain one
 
 struct Case {
@@ -269,7 +304,9 @@ Case random_case(Rng& rng) {
                      .wait = Millis{rng.below(2) ? 300 * rng.uniform() : 0},
                      .request_ms = 3 * rng.uniform(),
                      .request_token_ms = 0.01 * rng.uniform(),
-                     .mean_out = 30};
+                     .mean_out = 30,
+                     .tpot = Millis{rng.below(2) ? 60 * rng.uniform() : 0},
+                     .may_be_late = 0.3 * rng.uniform()};
   return one;
 }
 

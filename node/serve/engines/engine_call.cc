@@ -114,6 +114,7 @@ void EngineCall::take_events(std::string_view bytes) {
       service_.counted().ttft.add(now - arrived_);
       service_.shares.has_token(*this);
       service_.recents.first_token(now, now - arrived_);
+      service_.began(now - arrived_);
       replica_->guess.first_token(guessed_, now, true);
     }
     pace_.came(now, service_.counted().itl);
@@ -234,6 +235,9 @@ void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
   AnswerTimes times{.ttft = pace_.first() == 0 ? 0 : pace_.first() - arrived_,
                     .tpot = pace_.tpot(used.completion),
                     .e2e = now - arrived_};
+  const plan::Terms& terms = service_.terms();
+  if (const auto late = late_by_tpot(terms, times); answered && late)
+    replica_->guess.answered(*late, 1 - terms.percentile / 100);
   // The other choices have a token at least.
   if (usage_) times.tokens = std::max<std::int64_t>(usage_->completion - (request_.answers - 1), 0);
   count({.fate = fate_of(says, status_),

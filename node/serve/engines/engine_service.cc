@@ -198,7 +198,8 @@ bool EngineService::has_share(EngineCall& call, std::int64_t expected, std::int6
 std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now) {
   const auto best = choose(call, Room::some);
   const bool waits = best == nullptr;
-  std::int64_t most = promised(terms_, desk_);
+  const std::int64_t promise = promised(terms_, desk_);
+  std::int64_t most = promise;
   if (call.ask().timeout_ns)
     most = most > 0 ? std::min(most, *call.ask().timeout_ns) : *call.ask().timeout_ns;
   const std::int64_t said = most;
@@ -212,6 +213,8 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
                     " at the soonest, of " + millis(most) + " promised"});
   const auto there = waits ? choose(call, Room::any) : best;
   if (there == nullptr) return std::nullopt;
+  if (promise > 0)
+    most = std::min(most, static_cast<std::int64_t>(patience_.share() * static_cast<double>(promise)));
   most = shares.may_use(call.ask().priority, most, now);
   const auto expects = [&] {
     return expected_ttft(call, *there, now) + (waits ? expected_wait(call, now) : 0);
@@ -236,11 +239,14 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   call.trial = choose(call, Room::idle) != nullptr;
   if (call.trial) return std::nullopt;
   shares.refused(call, now);
+  patience_.refused();
   return refused(
       &TokenFates::late,
       {.kind = Denial::Kind::slowed,
-       .message = "its first token would come after " + millis(expected) + ", of " + millis(most) +
-                  (most < said ? " that its priority may use up" : " promised"),
+       .message = "its first token would come after " + millis(expected) +
+                  (most < said ? "; it is let in up to " + millis(most) + ", of " + millis(said)
+                               : ", of " + millis(said)) +
+                  " promised",
        .retry_after_ns = std::max<std::int64_t>(expected - most, 1'000'000)});
 }
 
@@ -301,6 +307,11 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
       part_of_engines(*call, engines_, most > 0 ? most : mean_out_, bytes_per_token(now), now),
       now);
   return call;
+}
+
+void EngineService::began(std::int64_t ttft) {
+  const std::int64_t promise = promised(terms_, desk_);
+  if (promise > 0) patience_.began(ttft > promise, 1 - terms_.percentile / 100);
 }
 
 void EngineService::uncount() {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "plan/terms.h"
+#include "plan/token_room.h"
 #include "serve/engines/engine_call.h"
 #include "serve/engines/engine_set.h"
 #include "serve/engines/engine_shares.h"
@@ -58,6 +59,7 @@ class EngineService {
   // Lets it in or says why not; the body is one that parse_openai_request takes.
   // Refused: `ask` is what it was.
   tl::expected<std::shared_ptr<EngineCall>, Denial> begin(EngineAsk& ask);
+  void began(std::int64_t ttft);  // one has its first token
   void uncount();                // the last that was refused here: another node counts it
   void start(EngineCall& call);  // its completion is set
   // Its client has it no more, whether or not it is over.
@@ -92,6 +94,7 @@ class EngineService {
   std::vector<EngineCall*> waiting_ = {};  // who goes first in front
   TokenCounters counters_ = {};
   MeasuredRatio bytes_per_token_ = {};  // over kFirstBytesPerToken
+  plan::TokenPatience patience_ = {};
   double mean_out_ = 100;
   std::size_t turn_ = 0;
   long calls_ = 0;

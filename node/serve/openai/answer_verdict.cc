@@ -58,4 +58,10 @@ bool keeps(const plan::Terms& promised, const AnswerTimes& took) {
   return (more > 0 && tpot <= 0) || took.e2e <= ttft + tpot * more;
 }
 
+std::optional<bool> late_by_tpot(const plan::Terms& promised, const AnswerTimes& took) {
+  const std::int64_t tpot = promised.tokens ? nanos(promised.tokens->tpot) : 0;
+  if (tpot <= 0 || took.tpot <= 0) return std::nullopt;
+  return took.tpot > tpot;
+}
+
 }  // namespace partita::serve

@@ -32,5 +32,7 @@ struct AnswerTimes {
 // Whether all that is promised was kept, as far as is known: who sees the end of an answer alone
 // knows that TTFT and TPOT were not both kept where it took longer than both allow together.
 bool keeps(const plan::Terms& promised, const AnswerTimes& took);
+// Whether it took longer per token than is promised; nothing: none is, or it had no second token.
+std::optional<bool> late_by_tpot(const plan::Terms& promised, const AnswerTimes& took);
 
 }  // namespace partita::serve

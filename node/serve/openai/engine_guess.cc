@@ -18,6 +18,7 @@ EngineGuess::EngineGuess(const profile::TokenEngine* known, int sequences,
   engine_.spec.sequences = kUnknownSequences;
   if (known) engine_ = *known;
   if (sequences > 0) engine_.spec.sequences = sequences;
+  room_ = plan::TokenRoom(std::max(engine_.spec.sequences, 1));
 }
 
 double EngineGuess::decode_ms() const {
@@ -71,7 +72,7 @@ std::int64_t EngineGuess::tpot(std::int64_t now) const {
 
 std::int64_t EngineGuess::gap(double mean_out, std::int64_t now) const {
   return static_cast<std::int64_t>(mean_out * decode_ms(now) * kNsPerMs /
-                                   std::max(engine_.spec.sequences, 1));
+                                   limit());
 }
 
 std::int64_t EngineGuess::work(int prompt, int cached, double out, std::int64_t now) const {

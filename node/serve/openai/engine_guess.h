@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "plan/token_room.h"
 #include "profile/token_engine.h"
 #include "serve/openai/measured_ratio.h"
 
@@ -40,7 +41,7 @@ class EngineGuess {
   EngineGuess(const profile::TokenEngine* known, int sequences,
               std::shared_ptr<EngineFactors> factors);
 
-  int limit() const { return engine_.spec.sequences; }
+  int limit() const { return room_.limit(); }
   int open() const { return static_cast<int>(prefilling_.size()) + decoding_; }
   int prefilling() const { return static_cast<int>(prefilling_.size()); }
   std::int64_t tokens_held() const { return context_; }
@@ -63,6 +64,8 @@ class EngineGuess {
   void tokens(GuessedRequest& request, int count);
   // `tpot`: as it was measured over the answer; 0: not.
   void end(GuessedRequest& request, std::int64_t tpot, std::int64_t now);
+  // One that has ended is answered: whether it was late by its TPOT, as so many may be.
+  void answered(bool late, double may_be_late) { room_.ended(late, may_be_late, open() + 1); }
 
  private:
   double decode_ms(std::int64_t now) const { return factors_->step.at(now) * decode_ms(); }
@@ -75,6 +78,7 @@ class EngineGuess {
   double uncorrected_ttft(int prompt, int cached, std::int64_t now) const;
 
   profile::TokenEngine engine_;
+  plan::TokenRoom room_{kUnknownSequences};
   bool known_ = false;
   std::shared_ptr<EngineFactors> factors_;
   std::vector<GuessedRequest*> prefilling_ = {};  // in order

@@ -16,6 +16,7 @@ class PlainEngine {
  public:
   PlainEngine(const EngineSpec& spec, std::span<const Request> requests, const Loop& loop)
       : spec_(spec), requests_(requests), in_flight_(loop.in_flight), door_(loop.door) {
+    room_ = spec.sequences;
     run_.requests.resize(requests.size());
   }
 
@@ -60,15 +61,44 @@ class PlainEngine {
   void next_arrives() {
     while (next_ < requests_.size()) {
       const std::size_t i = next_++;
-      const bool fits = up(long{requests_[i].in} + requests_[i].out - 1) <= spec_.blocks &&
-                        (in_flight_ > 0 || is_let_in(requests_[i]));
+      const bool has_blocks = up(long{requests_[i].in} + requests_[i].out - 1) <= spec_.blocks;
+      const bool turned_away = has_blocks && in_flight_ == 0 && !is_let_in(requests_[i]);
+      const bool fits = has_blocks && !turned_away;
       run_.requests[i].refused = !fits;
+      if (turned_away) calm_ = 0;
       if (fits) {
         run_.requests[i].arrival = in_flight_ > 0 ? run_.end : requests_[i].arrival;
         waiting_.push_back({.request = i});
       }
       if (fits || in_flight_ == 0) return;
     }
+  }
+
+  // Half a request less for each that is late; as much as that all in all where as many are late as
+  // may be, or where there was room.
+  int room() const { return std::max(1, static_cast<int>(room_)); }
+  void learn_room(const Served& one, int out) {
+    const bool late = (one.end - one.first).value / (out - 1) > door_.tpot.value;
+    if (late)
+      room_ -= 0.5;
+    else if (at_once_ < room())
+      room_ += 0.5;
+    else
+      room_ += 0.5 * door_.may_be_late / (1 - door_.may_be_late);
+    room_ = std::min(std::max(room_, spec_.sequences / 8.0), 1.0 * spec_.sequences);
+  }
+
+  void learn_patience(const Served& one, const Request& asked) {
+    const bool late = (one.first - one.arrival).value + door_.request_ms +
+                          door_.request_token_ms * asked.in >
+                      door_.ttft.value;
+    if (calm_ >= 32) {
+      if (!late) patience_ += 0.02;
+    } else {
+      ++calm_;
+      patience_ += late ? -0.02 : 0.02 * door_.may_be_late / (1 - door_.may_be_late);
+    }
+    patience_ = std::min(std::max(patience_, 0.25), 1.0);
   }
 
   bool is_tired(const Sequence& s) const {
@@ -83,7 +113,8 @@ class PlainEngine {
     const auto prompt = [&](double from, double to) {
       return c.prompt_token * (to - from) + c.prompt_context * (to - from) * (to + from) / 2;
     };
-    double left = door_.ttft.value - door_.request_ms - door_.request_token_ms * asked.in;
+    const double outside = door_.request_ms + door_.request_token_ms * asked.in;
+    double left = door_.ttft.value - outside;
     if (running_.empty() && waiting_.empty()) {
       const double half = std::max(1, asked.in / 2);
       return prompt(0, half) + c.step * std::ceil(half / spec_.step_tokens) <= left;
@@ -91,6 +122,7 @@ class PlainEngine {
     const auto known = [&](const Request& r) {
       return r.prefix >= 0 && cached_.contains(r.prefix) ? r.prefix_tokens / 16 * 16 : 0;
     };
+    left = patience_ * door_.ttft.value - outside;
     double n = 0, context = 0, tokens = asked.in - known(asked);
     left -= prompt(known(asked), asked.in) + (run_.end - asked.arrival).value;
     for (const Sequence& s : running_) {
@@ -100,7 +132,7 @@ class PlainEngine {
       tokens += of(s).in + s.produced - s.computed;
       left -= prompt(s.computed, of(s).in + s.produced);
     }
-    const auto free = spec_.sequences - static_cast<int>(running_.size());
+    const auto free = room() - static_cast<int>(running_.size());
     int behind = 0;
     for (const Sequence& s : waiting_) {
       left -= prompt(known(of(s)), of(s).in + s.produced);
@@ -108,7 +140,7 @@ class PlainEngine {
     }
     const double step = c.step + c.sequence * n + c.root_sequences * std::sqrt(n) +
                         c.crowded * std::max(0.0, n - c.crowded_from) + c.cached_token * context;
-    if (behind >= free) left -= (behind - free + 1) * door_.mean_out * step / spec_.sequences;
+    if (behind >= free) left -= (behind - free + 1) * door_.mean_out * step / room();
     return step * std::ceil(tokens / std::max(1.0, spec_.step_tokens - n)) <= left;
   }
 
@@ -211,9 +243,10 @@ class PlainEngine {
       });
     };
     while (!preempted && !unfinished() && left > 0 && !waiting_.empty() &&
-           static_cast<int>(running_.size()) < spec_.sequences && admit(left)) {
+           static_cast<int>(running_.size()) < room() && admit(left)) {
     }
-    run_.most_sequences = std::max(run_.most_sequences, static_cast<int>(running_.size()));
+    at_once_ = static_cast<int>(running_.size());
+    run_.most_sequences = std::max(run_.most_sequences, at_once_);
     run_.most_blocks = std::max<std::int64_t>(run_.most_blocks, spec_.blocks - free());
     come();
     pass_time();
@@ -265,7 +298,10 @@ class PlainEngine {
     const auto found = std::ranges::find(running_, i, &Sequence::request);
     Sequence& s = *found;
     ++run_.tokens_out;
-    if (s.produced++ == 0) run_.requests[i].first = run_.end;
+    if (s.produced++ == 0) {
+      run_.requests[i].first = run_.end;
+      if (door_.ttft.value > 0) learn_patience(run_.requests[i], requests_[i]);
+    }
     const int prefix = of(s).prefix;
     if (!s.decodes && prefix >= 0 && prefix_blocks(s) > 0 && !s.shares &&
         !cached_.contains(prefix)) {
@@ -275,6 +311,7 @@ class PlainEngine {
     s.decodes = true;
     if (s.produced == of(s).out) {
       run_.requests[i].end = run_.end;
+      if (door_.tpot.value > 0 && of(s).out > 1) learn_room(run_.requests[i], of(s).out);
       leave(static_cast<std::size_t>(found - running_.begin()));
       if (in_flight_ > 0) ++coming_;
     }
@@ -284,6 +321,8 @@ class PlainEngine {
   const std::span<const Request> requests_;
   const int in_flight_;
   const Door door_;
+  double room_ = 0, patience_ = 1;
+  int at_once_ = 0, calm_ = 32;
   EngineRun run_;
   std::size_t next_ = 0;
   std::vector<Sequence> running_, waiting_;
