@@ -321,7 +321,8 @@ TEST(ReportJson, HasTheAgreedKeys) {
 
 TEST(Simulate, WhoWasAskedForNothingHasNoShareInTime) {
   ServingReport report;
-  report.services = {{.name = "a", .offered = 0, .slo_attainment = 1}};
+  report.services.emplace_back().name = "a";
+  report.services[0].slo_attainment = 1;
   const std::string text = report_json(report, 7, 1e6);
   EXPECT_NE(text.find("\"slo_attainment\": null"), std::string::npos) << text;
   const auto read = parse_serving_report("report.json", text);
