@@ -124,18 +124,19 @@ NEAREST = 8
 def nn_input(folder):
     draw = random.Random(3)
     places = [f"{draw.uniform(5, 70):5.1f}{draw.uniform(5, 99):5.1f}" for _ in range(2000)]
-    (folder / "storms").write_text("".join(f"{i:<28}{place}{'':10}\n" for i, place in enumerate(places)))
+    lines = [f"{i:<28}{place}{'':10}\n" for i, place in enumerate(places)]
+    (folder / "storms").write_text("".join(lines))
     (folder / "list").write_text("storms\n")
     return ["list", "-r", NEAREST, "-lat", 30, "-lng", 90]
 
 
 def nn_is_right(folder, text):
     lines = (folder / "storms").read_text().splitlines()
-    away = sorted(math.hypot(float(line[28:33]) - 30, float(line[33:38]) - 90) for line in lines)
-    got = [(int(one), float(far)) for one, far in re.findall(r"(\d+) .*--> Distance=([\d.]+)", text)]
-    own = [math.hypot(float(lines[one][28:33]) - 30, float(lines[one][33:38]) - 90) for one, _ in got]
-    return len(got) == NEAREST and all(abs(far - a) < 1e-4 and abs(far - b) < 1e-4
-                                       for (_, far), a, b in zip(got, away, own))
+    away = [math.hypot(float(line[28:33]) - 30, float(line[33:38]) - 90) for line in lines]
+    got = re.findall(r"(\d+) .*--> Distance=([\d.]+)", text)
+    return len(got) == NEAREST and all(
+        abs(float(far) - least) < 1e-4 and abs(float(far) - away[int(one)]) < 1e-4
+        for (one, far), least in zip(got, sorted(away)))
 
 
 ALIGNED, PENALTY = 64, 10
