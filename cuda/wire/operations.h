@@ -237,6 +237,16 @@ struct Set {
   FIELDS(stream, to, value, element, count, rows, pitch)
   using Reply = NoReply;
 };
+inline constexpr std::uint64_t kHeapBytes = std::uint64_t{8} << 20;  // CUDA's default
+
+// What malloc in kernels may hold at the same time: kHeapBytes unless said, which every session has
+// beside its memory. What is more counts as allocated.
+struct HeapLimit {
+  static constexpr Spec kSpec{"heap_limit", 42, Completion::sync};
+  std::uint64_t bytes = 0;
+  FIELDS(bytes)
+  using Reply = NoReply;
+};
 
 // Memory and events that other sessions of this server may open, of the same client (its user, or
 // its host): who has the key, which the server draws. What is shared lies on pages of its own.

@@ -124,7 +124,7 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
             return multiply(stream.stream, what.what);
           if constexpr (std::is_same_v<Work, server::CallWork>)
             return outcome_of(what, libraries_.call(what, stream.stream));
-          if constexpr (std::is_same_v<Work, server::LaunchWork>) return launch(stream, what);
+          if constexpr (std::is_same_v<Work, server::LaunchWork>) return launch(id, stream, what);
           if constexpr (std::is_same_v<Work, server::RecordWork>)
             return events_.record(stream.stream, what.event);
           if constexpr (std::is_same_v<Work, server::WaitWork>)
@@ -157,10 +157,10 @@ Answered<server::LibraryAnswer> CudaBackend::ask(Id id, const server::CallWork& 
   return libraries_.call(work, streams_.at(id).stream);
 }
 
-Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& work) {
+Answered<void> CudaBackend::launch(Id id, Stream& stream, const server::LaunchWork& work) {
   if (capturing_ != nullptr) return modules_.launch(stream.stream, work);
   const std::string& name = modules_.name_of(work.kernel);
-  if (const auto lane = requests_.lane_of(name, work))
+  if (const auto lane = requests_.lane_of(id, name, work))
     if (Answered<void> ok = streams_.go_to_lane(stream, *lane); !ok) return ok;
   if (Answered<void> ok = requests_.begin_kernel(stream.stream, name, work); !ok) return ok;
   Answered<void> ok = modules_.launch(stream.stream, work);
@@ -178,8 +178,14 @@ Answered<void> CudaBackend::hold(Stream& stream, const server::HoldWork& work) {
   return holds_.wait(stream.stream, *hold);
 }
 
+// On lanes the context is everybody's.
+Answered<void> CudaBackend::limit_heap(std::uint64_t bytes) {
+  if (on_lanes_) return bytes <= kHeapBytes ? Answered<void>() : DeviceBackend::limit_heap(bytes);
+  constexpr int kMallocHeapSize = 2;  // CUlimit
+  return context_->done("cuCtxSetLimit", context_->api().cuCtxSetLimit(kMallocHeapSize, bytes));
+}
+
 void CudaBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
-  requests_.client_waits();
   if (kind == ObjectKind::event) return events_.watch(id, tag);
   Completed tell{.kind = Completed::Kind::reached, .tag = tag};
   Answered<void> ok = streams_.order(id);
