@@ -179,8 +179,8 @@ Status DeviceMemory::limit_heap(std::uint64_t bytes) {
   const std::uint64_t before = heap_, more = bytes - std::min(bytes, kHeapBytes);
   if (!arena().set_aside(more)) return kMemoryAllocation;
   const Answer answer = core_.link->call_held(lock, HeapLimit{bytes}, Cause::attributes);
-  if (answer.status != kOk) return arena().set_aside(before - std::min(before, kHeapBytes)),
-                                   answer.status;
+  if (answer.status != kOk)
+    return arena().set_aside(before - std::min(before, kHeapBytes)), answer.status;
   heap_ = bytes;
   return kOk;
 }

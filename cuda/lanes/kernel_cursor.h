@@ -13,9 +13,9 @@
 
 namespace partita::lanes {
 
-// A cursor over the kernels of a request, each with its lane, for every stream: a kernel that is not
-// the stream's next one is looked for further on, among those that no stream has had. One that comes
-// no more in this request runs on `otherwise`, and is counted.
+// A cursor over the kernels of a request, each with its lane, for every stream: a kernel that is
+// not the stream's next one is looked for further on, among those that no stream has had. One that
+// comes no more in this request runs on `otherwise`, and is counted.
 class KernelCursor {
  public:
   struct Step {

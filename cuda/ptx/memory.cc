@@ -23,7 +23,9 @@ std::uint64_t up(std::uint64_t value, std::uint64_t align) {
   return (value + align - 1) / align * align;
 }
 // Of the heap's limit; `bytes` are at most that.
-std::uint64_t heap_cost(std::uint64_t bytes) { return up(bytes, kHeapAlignment) + kHeapBookkeeping; }
+std::uint64_t heap_cost(std::uint64_t bytes) {
+  return up(bytes, kHeapAlignment) + kHeapBookkeeping;
+}
 void* reserve(std::uint64_t bytes) {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -123,11 +125,11 @@ Result<std::uint64_t> Arena::place(std::uint64_t bytes, std::uint64_t align, std
 Result<std::uint64_t> Arena::allocate_in_heap(std::uint64_t bytes) {
   const std::scoped_lock lock(mutex_);
   if (bytes > heap_limit_ || heap_cost(bytes) > heap_limit_ - std::min(in_heap_, heap_limit_))
-    return tl::unexpected(Error{
-        ErrorCode::no_room,
-        fmt::format("{} of the heap's {} bytes are in use, {} more are asked for", in_heap_,
-                    heap_limit_, bytes),
-        {}});
+    return tl::unexpected(
+        Error{ErrorCode::no_room,
+              fmt::format("{} of the heap's {} bytes are in use, {} more are asked for", in_heap_,
+                          heap_limit_, bytes),
+              {}});
   const auto at =
       TRY(place(bytes, kHeapAlignment, kHeapBookkeeping, {.bytes = bytes, .in_heap = true}));
   in_heap_ += heap_cost(bytes);

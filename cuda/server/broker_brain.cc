@@ -74,7 +74,8 @@ void BrokerBrain::take(const broker::Arrived& arrived, std::vector<Action>& acti
         return !seat.on_demand && fits(parts_[number_of(seat)], arrived.shape);
       });
   if (down_) return deny("the server is going down");
-  if (!any && arrived.shape.empty()) return deny("this server's parts are given by name alone: ask for one with --profile");
+  if (!any && arrived.shape.empty())
+    return deny("this server's parts are given by name alone: ask for one with --profile");
   if (!any) return deny(fmt::format("this server has no part of shape {}", arrived.shape));
   if (queue_.empty()) full_ = false;  // others may have given room since
   queue_.push_back({arrived.client, arrived.shape});
@@ -251,11 +252,12 @@ void BrokerBrain::match(std::vector<Action>& actions) {
 void BrokerBrain::turn_away(std::vector<Action>& actions) {
   const ClientId newest = std::exchange(newest_, 0);
   if (newest == 0 || queue_.empty() || queue_.back().client != newest) return;
-  const auto waiting = static_cast<std::size_t>(std::ranges::count(queue_, false, &Waiting::promised));
+  const auto waiting =
+      static_cast<std::size_t>(std::ranges::count(queue_, false, &Waiting::promised));
   if (queue_.back().promised || waiting <= limits_.queue) return;
-  actions.push_back(broker::Deny{newest, limits_.queue == 0
-                                             ? "all parts are taken, and nobody may wait"
-                                             : fmt::format("{} clients wait already", waiting - 1)});
+  actions.push_back(broker::Deny{
+      newest, limits_.queue == 0 ? "all parts are taken, and nobody may wait"
+                                 : fmt::format("{} clients wait already", waiting - 1)});
   queue_.pop_back();
 }
 

@@ -34,8 +34,8 @@ struct BrokerLimits {
 using ClientId = std::uint64_t;
 using WorkerId = std::uint64_t;
 
-// Whether a part can serve who asks for this shape; empty: any that is not `named`. "CPU-2" is also served by "CPU-4",
-// on 2 of its units.
+// Whether a part can serve who asks for this shape; empty: any that is not `named`. "CPU-2" is also
+// served by "CPU-4", on 2 of its units.
 bool fits(const Part& part, const std::string& shape);
 
 namespace broker {

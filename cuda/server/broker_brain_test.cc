@@ -92,8 +92,9 @@ TEST(BrokerBrain, NamedPartsAreForWhoNamesThem) {
   EXPECT_EQ(brain.step(Arrived{3, "a"}), (Actions{Start{2, 0}}));
   BrokerBrain planned({{"plan/a", "a", 0, true}}, {.warm = 0});
   EXPECT_EQ(planned.step(Arrived{1, ""}),
-            (Actions{Deny{1, "this server's parts are given by name alone: ask for one with "
-                             "--profile"}}));
+            (Actions{Deny{1,
+                          "this server's parts are given by name alone: ask for one with "
+                          "--profile"}}));
 }
 
 TEST(BrokerBrain, ShapesOfTheCpuAreServedByLargerParts) {

@@ -225,8 +225,7 @@ CUDA_EXPORT Status cudaDeviceGetLimit(std::size_t* value, int which) {
 }
 CUDA_EXPORT Status cudaDeviceSetLimit(int which, std::size_t value) {
   if (which < 0 || which >= 8) return remember(kInvalidValue);
-  if (which == kMallocHeapSize)
-    return guarded([&] { return session().memory.limit_heap(value); });
+  if (which == kMallocHeapSize) return guarded([&] { return session().memory.limit_heap(value); });
   limits[which] = value;
   return kOk;
 }

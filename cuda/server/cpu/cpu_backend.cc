@@ -18,6 +18,7 @@
 #include "server/gemm.h"
 #include "server/library_calls.h"
 #include "wire/operations.h"
+#include "wire/products.h"
 
 namespace partita::remote::cpu {
 
@@ -84,6 +85,11 @@ tl::unexpected<Refused> refused(const Error& error) {
 }
 
 ptx::Extent extent(const Extent3& of) { return {of.x, of.y, of.z}; }
+
+struct Progress {  // of the work-groups of a task
+  std::atomic<std::int64_t> left;
+  std::atomic<bool> begun = false;
+};
 
 void fill(std::span<std::byte> row, std::uint32_t value, std::uint32_t element) {
   if (element == 1)
@@ -190,9 +196,8 @@ Answered<Id> CpuBackend::create(const server::ObjectSpec& spec) {
   } else if (const auto* stream = std::get_if<server::StreamSpec>(&spec)) {
     auto lanes = StreamLanes::open(lanes_);
     if (!lanes) return refuse(server::kOutOfMemory, to_string(lanes.error()));
-    streams_.emplace(next_, Stream{.id = next_,
-                                   .lanes = *std::move(lanes),
-                                   .blocking = stream->blocking});
+    streams_.emplace(next_,
+                     Stream{.id = next_, .lanes = *std::move(lanes), .blocking = stream->blocking});
   } else if (std::holds_alternative<server::EventSpec>(spec)) {
     events_.emplace(next_, Event{});
   } else {
@@ -273,10 +278,6 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::LaunchWork wor
   const std::int64_t groups = run->groups();
   if (groups < 1) return Item(Task{});
   const std::shared_ptr<Stamps> stamps = times_.next(kernel.name, work);
-  struct Progress {
-    std::atomic<std::int64_t> left;
-    std::atomic<bool> begun = false;
-  };
   const auto progress = std::make_shared<Progress>(groups);
   return Item(Task{.run =
                        [shared = shared_, run, progress, stamps](std::int64_t group) {
@@ -360,7 +361,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::StreamWork wor
         fill(to.subspan(row * plan.pitch, width), plan.value, plan.element);
     });
   }
-  if (auto* gemm = std::get_if<server::GemmWork>(&work)) return item_of(gemm->what);
+  if (auto* gemm = std::get_if<server::GemmWork>(&work)) return item_of(stream, gemm->what);
   if (const auto* call = std::get_if<server::CallWork>(&work))
     return server::refuse(server::kNotSupported,
                           fmt::format("{}, on this device", call->function->name));
@@ -375,7 +376,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::StreamWork wor
   return Item(Hold{std::get<server::HoldWork>(work).tag});
 }
 
-Answered<CpuBackend::Item> CpuBackend::item_of(const Gemm& gemm) {
+Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, const Gemm& gemm) {
   std::vector<std::byte*> places;
   for (const auto& [at, bytes] : server::operands(gemm)) {
     if (places.empty()) {
@@ -389,12 +390,21 @@ Answered<CpuBackend::Item> CpuBackend::item_of(const Gemm& gemm) {
     }
   }
   const std::int64_t parts = server::parts_of(gemm, units_->units());
-  return Item(Task{.run =
-                       [shared = shared_, gemm, places, parts](std::int64_t part) {
-                         server::multiply(gemm, places, part, parts,
-                                          [&] { return shared->skips(); });
-                       },
-                   .groups = parts});
+  const auto [grid, block] = product_shape(gemm);
+  const server::LaunchWork as{.grid = grid, .block = block};
+  const std::shared_ptr<Stamps> stamps = times_.next(kProduct, as);
+  const auto progress = std::make_shared<Progress>(parts);
+  return Item(
+      Task{.run =
+               [shared = shared_, gemm, places, parts, stamps, progress](std::int64_t part) {
+                 if (stamps && !progress->begun.exchange(true))
+                   stamps->begun = static_cast<std::int64_t>(now_ns());
+                 server::multiply(gemm, places, part, parts, [&] { return shared->skips(); });
+                 if (--progress->left == 0 && stamps)
+                   stamps->ended = static_cast<std::int64_t>(now_ns());
+               },
+           .groups = parts,
+           .place = places_.next(kProduct, as, stream)});
 }
 
 // Nodes stand in an order that suits their dependencies.

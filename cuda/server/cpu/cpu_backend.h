@@ -120,7 +120,7 @@ class CpuBackend final : public server::DeviceBackend {
   bool push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
   server::Answered<Item> item_of(server::Id stream, server::StreamWork work);
   server::Answered<Item> item_of(server::Id stream, server::LaunchWork work);
-  server::Answered<Item> item_of(const Gemm& gemm);
+  server::Answered<Item> item_of(server::Id stream, const Gemm& gemm);
   server::Answered<void> add_items(server::Id stream, const server::GraphSpec& graph,
                                    std::vector<Item>& items);
 

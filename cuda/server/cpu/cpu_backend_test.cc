@@ -269,6 +269,35 @@ TEST(CpuBackend, RequestsEndWhereTheClientWaitsForWhatHasEnded) {
   }
 }
 
+// Where kernels are measured, products are, too: by their sizes.
+TEST(CpuBackend, ProductsAreTimed) {
+  std::vector<server::TimedKernel> request;
+  {
+    const auto backend =
+        *CpuBackend::open({.units = 2, .memory = 64 << 20, .measured = [&request](const auto& all) {
+                             request = all;
+                           }});
+    const std::uint64_t at = backend->device().arena;
+    ASSERT_TRUE(backend->allocate(at, std::uint64_t{1} << 20));
+    const Gemm gemm{.m = 100,
+                    .n = 90,
+                    .k = 80,
+                    .batch = 2,
+                    .a = {at},
+                    .a_step = 100,
+                    .b = {at + (1 << 18)},
+                    .b_step = 80,
+                    .c = {at + (1 << 19)},
+                    .c_step = 100};
+    ASSERT_TRUE(backend->enqueue(server::kDefaultStream, server::GemmWork{gemm}));
+    run(*backend);
+  }
+  ASSERT_EQ(request.size(), 1u);
+  EXPECT_EQ(request[0].name, "gemm");
+  EXPECT_EQ(request[0].shape, "100x90x2 80x1x1");
+  EXPECT_GT(request[0].us, 0);
+}
+
 std::uint64_t sum_of_streams(CpuBackend& backend, int streams, int pieces, LaunchWork first) {
   const std::uint64_t at = backend.device().arena;
   EXPECT_TRUE(backend.allocate(at, 64 * 1024));

@@ -78,7 +78,9 @@ class CudaBackend final : public server::DeviceBackend {
   };
   CudaBackend(std::unique_ptr<Context> context, const CudaOptions& options);
   Result<void> start(const CudaOptions& options);
-  server::Answered<void> multiply(abi::Stream stream, const Gemm& op);
+  server::Answered<void> multiply(server::Id id, Stream& stream, const Gemm& op);
+  server::Answered<void> begin(server::Id id, Stream& stream, const std::string& kernel,
+                               const server::LaunchWork& work);
   server::Answered<void> launch(server::Id id, Stream& stream, const server::LaunchWork& work);
   server::Answered<void> hold(Stream& stream, const server::HoldWork& work);
   server::Answered<server::Id> create_graph(const server::GraphSpec& spec);

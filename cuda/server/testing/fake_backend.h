@@ -35,7 +35,9 @@ class FakeBackend : public FakeKeeper {
   Polled poll() override;
   Answered<void> allocate(std::uint64_t address, std::uint64_t bytes) override;
   void release(std::uint64_t address) override;
-  Answered<void> limit_heap(std::uint64_t bytes) override { return heap_ = bytes, Answered<void>(); }
+  Answered<void> limit_heap(std::uint64_t bytes) override {
+    return heap_ = bytes, Answered<void>();
+  }
   std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) override;
   Answered<Id> create(const ObjectSpec& spec) override;
   void destroy(ObjectKind kind, Id id) override;
