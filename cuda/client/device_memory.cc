@@ -23,6 +23,7 @@ Arena& DeviceMemory::arena() { return arena_ ? *arena_ : arena_.emplace(core_.ar
 
 void DeviceMemory::clear() {
   arena_.reset();
+  heap_ = kHeapBytes;
   elsewhere_.clear();
   globals_.clear();
 }
@@ -170,6 +171,18 @@ Got<MemoryState> DeviceMemory::state() {
   const Arena& addresses = arena();
   return MemoryState{addresses.free_bytes(),
                      std::min(addresses.quota(), core_.device.total_memory)};
+}
+
+Status DeviceMemory::limit_heap(std::uint64_t bytes) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const std::uint64_t before = heap_, more = bytes - std::min(bytes, kHeapBytes);
+  if (!arena().set_aside(more)) return kMemoryAllocation;
+  const Answer answer = core_.link->call_held(lock, HeapLimit{bytes}, Cause::attributes);
+  if (answer.status != kOk)
+    return arena().set_aside(before - std::min(before, kHeapBytes)), answer.status;
+  heap_ = bytes;
+  return kOk;
 }
 
 Status DeviceMemory::copy_in(std::uint64_t stream, std::uint64_t to, const void* from,

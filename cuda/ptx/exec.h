@@ -26,7 +26,6 @@ inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
 inline constexpr unsigned kBarriers = 16;
 inline constexpr std::uint64_t kMaxRaceBlocks = std::uint64_t{1} << 20;  // larger grids: no check
 inline constexpr std::uint64_t kRaceSerials = std::uint64_t{1} << 16;
-inline constexpr std::uint64_t kMaxDeviceMalloc = std::uint64_t{64} << 20;
 
 // A loaded module, kept while a run uses it.
 struct Loaded {

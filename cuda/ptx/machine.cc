@@ -368,6 +368,7 @@ class MachineImpl final : public Machine {
   Result<void> put_into(std::uint64_t address, int file, bool keep) override {
     return arena().put_into(address, file, keep);
   }
+  Result<void> limit_heap(std::uint64_t bytes) override { return arena().limit_heap(bytes); }
   Result<void> release(std::uint64_t address) override { return arena().release(address); }
   Result<std::span<const std::byte>> readable(std::uint64_t address, std::uint64_t bytes) override {
     const auto found = TRY(arena().bytes_at(address, bytes, false));

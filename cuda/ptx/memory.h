@@ -21,6 +21,7 @@
 namespace partita::ptx {
 
 inline constexpr std::size_t kMaxFreedRanges = 4096;
+inline constexpr std::uint64_t kHeapBookkeeping = 64;
 
 struct Allocation {
   std::uint64_t begin = 0, bytes = 0;
@@ -45,6 +46,10 @@ class Arena {
   Result<std::uint64_t> allocate(std::uint64_t bytes, bool read_only = false);
   Result<void> allocate_at(std::uint64_t address, std::uint64_t bytes);
   Result<void> release(std::uint64_t address);
+  // What kernels allocate, which only they release; kHeapBookkeeping bytes more of the limit each.
+  Result<std::uint64_t> allocate_in_heap(std::uint64_t bytes);
+  Result<void> release_in_heap(std::uint64_t address);
+  Result<void> limit_heap(std::uint64_t bytes);
   Result<void> put_into(std::uint64_t address, int file, bool keep);
   // The bytes of one allocation; `write` notes them as initialised.
   Result<std::span<std::byte>> bytes_at(std::uint64_t address, std::uint64_t bytes, bool write);
@@ -82,11 +87,15 @@ class Arena {
     bool read_only = false;
     bool all_written = false;         // nothing to track any more
     bool in_file = false;
+    bool in_heap = false;
     std::vector<Range> written = {};  // by the host, not yet in the shadow
   };
 
   Arena(std::byte* memory, std::uint64_t bytes) : memory_(memory), bytes_(bytes) {}
-  Result<void> insert(std::uint64_t address, std::uint64_t bytes, bool read_only);
+  Result<std::uint64_t> place(std::uint64_t bytes, std::uint64_t align, std::uint64_t gap,
+                              Entry entry);
+  Result<void> release_where(std::uint64_t address, bool in_heap);
+  Result<void> insert(std::uint64_t address, Entry entry);
   void changed() { version_.fetch_add(1, std::memory_order_release); }
   void note_written(std::uint64_t begin, Entry& entry, Range range);
 
@@ -101,6 +110,7 @@ class Arena {
   std::shared_ptr<const Table> table_;
   std::uint64_t table_version_ = 0;
   std::uint64_t first_gap_ = 0;  // below here nothing is free
+  std::uint64_t heap_limit_ = kHeapBytes, in_heap_ = 0;
 };
 
 }  // namespace partita::ptx

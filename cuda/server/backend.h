@@ -218,6 +218,11 @@ class DeviceBackend {
                   fmt::format("sharing what lies at {:#x}, on this device", address));
   }
 
+  // What malloc in kernels may hold at the same time.
+  virtual Answered<void> limit_heap(std::uint64_t bytes) {
+    return refuse(kNotSupported, fmt::format("a heap of {} bytes, on this device", bytes));
+  }
+
   virtual Answered<Id> create(const ObjectSpec& spec) = 0;
   // What uses it (a kernel of the module, a graph) has finished; a stream's and an event's work
   // goes on.
@@ -240,6 +245,8 @@ class DeviceBackend {
   virtual void resume(std::uint64_t hold) = 0;
   // The program says that what it launched until now was a request.
   virtual void request_ended() {}
+  // It waits for what it launched, which ends a request unless it says itself where one does.
+  virtual void client_waits() {}
 
   // nullptr: the device keeps none. Arrays are memory then, textures descriptions in memory
   // (ptx/texture.h), conditions words.

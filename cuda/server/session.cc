@@ -390,6 +390,7 @@ void Session::Core::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> b
 
 Reply<Fence> Session::Core::on(const Fence&) {
   DeviceWork& work = on_->work;
+  work.backend().client_waits();
   work.fence(
       [this, &work, request = out_.owe<Fence>()] { out_.settle<Fence>(request, work.dead()); });
   return std::nullopt;

@@ -228,16 +228,21 @@ std::optional<remote::image::Program> examined(const std::string& content) {
   return *std::move(program);
 }
 
-// The kernels of a recorded connection, as CSV.
-Result<void> tell_kernels(Context& context, const std::string& trace, const std::string& file) {
-  const auto bytes = TRY(context.files.read(trace));
-  const auto parsed = TRY(remote::parse_trace(trace, std::as_bytes(std::span(bytes))));
-  const remote::RecordedKernels recorded = remote::recorded_kernels(parsed);
-  constexpr const char* kWhere[] = {"the program says where they end", "they end where it waits",
-                                    "its launches repeat"};
-  note(context, fmt::format("{} kernels in {} requests: {}\n", recorded.kernels.size(),
-                            recorded.requests, kWhere[static_cast<int>(recorded.borders)]));
-  return context.files.write_atomic(file, to_csv(recorded));
+// The kernels of recorded connections, as CSV.
+Result<void> tell_kernels(Context& context, const std::vector<std::string>& traces,
+                          const std::string& file) {
+  remote::RecordedKernels all;
+  for (const std::string& trace : traces) {
+    const auto bytes = TRY(context.files.read(trace));
+    const auto parsed = TRY(remote::parse_trace(trace, std::as_bytes(std::span(bytes))));
+    remote::RecordedKernels recorded = remote::recorded_kernels(parsed);
+    constexpr const char* kWhere[] = {"the program says where they end", "they end where it waits",
+                                      "its launches repeat"};
+    note(context, fmt::format("{} kernels in {} requests: {}\n", recorded.kernels.size(),
+                              recorded.requests, kWhere[static_cast<int>(recorded.borders)]));
+    append(all, std::move(recorded));
+  }
+  return context.files.write_atomic(file, to_csv(all));
 }
 
 // Runs it to its end in our place of the terminal, and hands it the signals that come for us. Its
@@ -286,7 +291,8 @@ Result<Exit> run_remote(Context& context, const RunFlags& flags) {
     added["PARTITA_REMOTE_STATS"] = std::filesystem::absolute(flags.stats).string();
   const Result<int> status = run_program(flags.words, added);
   if (proxy != nullptr) TRY(proxy->finish());
-  if (!flags.record_kernels.empty()) TRY(tell_kernels(context, record, flags.record_kernels));
+  if (!flags.record_kernels.empty())
+    TRY(tell_kernels(context, proxy->files(), flags.record_kernels));
   if (!status) return failed(status.error());
   std::error_code ignored;
   const bool unnoticed = *status == 0 && std::filesystem::exists(faults + ".unnoticed", ignored);

@@ -113,10 +113,13 @@ class CpuHouse : public std::enable_shared_from_this<CpuHouse> {
     const auto found = std::ranges::find(policy_.workers, worker, &profile::ModelKernels::model);
     auto member = std::make_shared<Member>(
         shared_from_this(), static_cast<std::size_t>(found - policy_.workers.begin()));
-    return remote::cpu::CpuBackend::open({.memory = memory,
-                                          .flags = checks,
-                                          .shared = std::move(shared),
-                                          .tenant = std::move(member)});
+    constexpr std::size_t kLanes = drivers::cpu_mask::kMaxLanes;
+    return remote::cpu::CpuBackend::open(
+        {.memory = memory,
+         .flags = checks,
+         .shared = std::move(shared),
+         .tenant = std::move(member),
+         .lanes = std::max<std::size_t>(1, kLanes / policy_.workers.size())});
   }
 
  private:
@@ -297,7 +300,7 @@ using remote::server::Part;
 std::vector<Part> planned_parts(const std::vector<PlannedWorker>& workers) {
   std::vector<Part> parts;
   for (const PlannedWorker& worker : workers)
-    parts.push_back({fmt::format("plan/{}", worker.name), worker.name, 0});
+    parts.push_back({fmt::format("plan/{}", worker.name), worker.name, 0, true});
   return parts;
 }
 

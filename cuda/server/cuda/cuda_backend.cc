@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "wire/products.h"
+
 namespace partita::remote::cuda {
 
 using server::Answered;
@@ -121,10 +123,10 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
           if constexpr (std::is_same_v<Work, server::SetWork>)
             return transfers_.set(stream.stream, what);
           if constexpr (std::is_same_v<Work, server::GemmWork>)
-            return multiply(stream.stream, what.what);
+            return multiply(id, stream, what.what);
           if constexpr (std::is_same_v<Work, server::CallWork>)
             return outcome_of(what, libraries_.call(what, stream.stream));
-          if constexpr (std::is_same_v<Work, server::LaunchWork>) return launch(stream, what);
+          if constexpr (std::is_same_v<Work, server::LaunchWork>) return launch(id, stream, what);
           if constexpr (std::is_same_v<Work, server::RecordWork>)
             return events_.record(stream.stream, what.event);
           if constexpr (std::is_same_v<Work, server::WaitWork>)
@@ -140,13 +142,20 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
       work);
 }
 
-Answered<void> CudaBackend::multiply(abi::Stream stream, const Gemm& op) {
+Answered<void> CudaBackend::multiply(Id id, Stream& stream, const Gemm& op) {
   if (blas_ == nullptr)
     return server::refuse(server::kNotSupported, "cuBLAS is not installed at the server");
   if ((op.alpha_at.value == 0) != (op.beta_at.value == 0))
     return server::refuse(server::kNotSupported, "one factor here and one on the device");
   if (op.m == 0 || op.n == 0 || op.batch == 0) return {};
-  if (const int status = blas_->multiply(op, stream); status != 0)
+  if (capturing_ == nullptr) {
+    const auto [grid, block] = product_shape(op);
+    if (Answered<void> ok = begin(id, stream, kProduct, {.grid = grid, .block = block}); !ok)
+      return ok;
+  }
+  const int status = blas_->multiply(op, stream.stream);
+  if (capturing_ == nullptr) requests_.end_kernel(stream.stream, status == 0);
+  if (status != 0)
     return server::refuse(server::kUnknown, fmt::format("cuBLAS: status {}", status));
   return {};
 }
@@ -157,12 +166,17 @@ Answered<server::LibraryAnswer> CudaBackend::ask(Id id, const server::CallWork& 
   return libraries_.call(work, streams_.at(id).stream);
 }
 
-Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& work) {
-  if (capturing_ != nullptr) return modules_.launch(stream.stream, work);
-  const std::string& name = modules_.name_of(work.kernel);
-  if (const auto lane = requests_.lane_of(name, work))
+// On the lane of the request's next kernel, and timed.
+Answered<void> CudaBackend::begin(Id id, Stream& stream, const std::string& kernel,
+                                  const server::LaunchWork& work) {
+  if (const auto lane = requests_.lane_of(id, kernel, work))
     if (Answered<void> ok = streams_.go_to_lane(stream, *lane); !ok) return ok;
-  if (Answered<void> ok = requests_.begin_kernel(stream.stream, name, work); !ok) return ok;
+  return requests_.begin_kernel(stream.stream, kernel, work);
+}
+
+Answered<void> CudaBackend::launch(Id id, Stream& stream, const server::LaunchWork& work) {
+  if (capturing_ != nullptr) return modules_.launch(stream.stream, work);
+  if (Answered<void> ok = begin(id, stream, modules_.name_of(work.kernel), work); !ok) return ok;
   Answered<void> ok = modules_.launch(stream.stream, work);
   requests_.end_kernel(stream.stream, ok.has_value());
   return ok;
@@ -178,8 +192,14 @@ Answered<void> CudaBackend::hold(Stream& stream, const server::HoldWork& work) {
   return holds_.wait(stream.stream, *hold);
 }
 
+// On lanes the context is everybody's.
+Answered<void> CudaBackend::limit_heap(std::uint64_t bytes) {
+  if (on_lanes_) return bytes <= kHeapBytes ? Answered<void>() : DeviceBackend::limit_heap(bytes);
+  constexpr int kMallocHeapSize = 2;  // CUlimit
+  return context_->done("cuCtxSetLimit", context_->api().cuCtxSetLimit(kMallocHeapSize, bytes));
+}
+
 void CudaBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
-  requests_.client_waits();
   if (kind == ObjectKind::event) return events_.watch(id, tag);
   Completed tell{.kind = Completed::Kind::reached, .tag = tag};
   Answered<void> ok = streams_.order(id);

@@ -44,6 +44,7 @@ class CudaBackend final : public server::DeviceBackend {
     return memory_.allocate(address, bytes);
   }
   void release(std::uint64_t address) override { memory_.release(address); }
+  server::Answered<void> limit_heap(std::uint64_t bytes) override;
   std::span<std::byte> mapped(std::uint64_t, std::uint64_t, bool) override { return {}; }
   server::Answered<server::Id> create(const server::ObjectSpec& spec) override;
   void destroy(server::ObjectKind kind, server::Id id) override;
@@ -65,6 +66,7 @@ class CudaBackend final : public server::DeviceBackend {
   }
   void resume(std::uint64_t hold) override { holds_.resume(hold); }
   void request_ended() override { requests_.request_ended(); }
+  void client_waits() override { requests_.client_waits(); }
   server::DeviceTextures* textures() override { return &textures_; }
   server::DeviceConditions* conditions() override { return &conditions_; }
 
@@ -76,8 +78,10 @@ class CudaBackend final : public server::DeviceBackend {
   };
   CudaBackend(std::unique_ptr<Context> context, const CudaOptions& options);
   Result<void> start(const CudaOptions& options);
-  server::Answered<void> multiply(abi::Stream stream, const Gemm& op);
-  server::Answered<void> launch(Stream& stream, const server::LaunchWork& work);
+  server::Answered<void> multiply(server::Id id, Stream& stream, const Gemm& op);
+  server::Answered<void> begin(server::Id id, Stream& stream, const std::string& kernel,
+                               const server::LaunchWork& work);
+  server::Answered<void> launch(server::Id id, Stream& stream, const server::LaunchWork& work);
   server::Answered<void> hold(Stream& stream, const server::HoldWork& work);
   server::Answered<server::Id> create_graph(const server::GraphSpec& spec);
   server::Answered<void> enqueue_nodes(server::Id stream, const server::GraphSpec& spec);

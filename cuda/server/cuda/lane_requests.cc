@@ -27,10 +27,11 @@ LaneRequests::~LaneRequests() {
   for (abi::Event event : spare_) context_.api().cuEventDestroy_v2(event);
 }
 
-std::optional<std::size_t> LaneRequests::lane_of(const std::string& kernel,
+std::optional<std::size_t> LaneRequests::lane_of(server::Id stream, const std::string& kernel,
                                                  const server::LaunchWork& work) {
   if (!cursor_) return std::nullopt;
-  return cursor_->lane_of(kernel, cursor_->by_shape() ? server::shape_of(work) : std::string());
+  return cursor_->lane_of(kernel, cursor_->by_shape() ? server::shape_of(work) : std::string(),
+                          stream);
 }
 
 Answered<void> LaneRequests::begin_kernel(abi::Stream stream, const std::string& kernel,

@@ -21,7 +21,8 @@ class LaneRequests {
   LaneRequests& operator=(const LaneRequests&) = delete;
 
   // None: where the stream is.
-  std::optional<std::size_t> lane_of(const std::string& kernel, const server::LaunchWork& work);
+  std::optional<std::size_t> lane_of(server::Id stream, const std::string& kernel,
+                                     const server::LaunchWork& work);
   // Around a launch; a launch that was refused is not timed.
   server::Answered<void> begin_kernel(abi::Stream stream, const std::string& kernel,
                                       const server::LaunchWork& work);
