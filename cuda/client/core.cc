@@ -21,6 +21,7 @@ Status Core::connected(Lock& lock) {
 }
 
 Status Core::connect(Lock& lock) {
+  at_first();
   std::string file = settings.stats_file;
   settings = read_settings();
   if (!file.empty()) settings.stats_file = std::move(file);  // a child has its own
@@ -43,7 +44,6 @@ Status Core::connect(Lock& lock) {
     link.reset();
     return status;
   }
-  at_first();
   is_ready.store(true, std::memory_order_release);
   return kOk;
 }
@@ -148,13 +148,38 @@ void Core::refuse(const char* function) {
     std::fprintf(stderr, "partita remote: %s is not supported\n", function);
 }
 
+// Who started the program sees it at a file of this process, there from the failure on until the
+// program asks: it may end without a handler (_exit).
+void Core::mark_unnoticed(bool is) {
+  const std::lock_guard lock(refusal_mutex_);
+  if (settings.fault_file.empty() || is == marked_) return;
+  marked_ = is;
+  const std::string path = settings.fault_file + ".unnoticed." + std::to_string(::getpid());
+  if (is)
+    touch(path);
+  else
+    ::unlink(path.c_str());
+}
+
+void Core::note_failed_launch(Status status) {
+  if (left) return;
+  failed_launch_ = status;
+  mark_unnoticed(true);
+}
+
+void Core::failed() {
+  if (!asked_) mark_unnoticed(true);
+}
+
 void Core::note_asked() {
   failed_launch_ = kOk;
   if (failure() != kOk) asked_ = true;
+  if (!unnoticed_) mark_unnoticed(false);
 }
 
 void Core::judge_end(Status status) {
   if (failed_launch_ != kOk || (status != kOk && !asked_)) unnoticed_ = true;
+  if (unnoticed_) mark_unnoticed(true);
   asked_ = false;
 }
 
@@ -165,11 +190,9 @@ void Core::say_outcome(Status status) {
                  "partita remote: the session ended with error %u; what was launched after it "
                  "did not run\n",
                  static_cast<unsigned>(status));
-  if (unnoticed_) {
+  if (unnoticed_)
     std::fputs("partita remote: a launch failed, and the program did not ask for its error\n",
                stderr);
-    if (!settings.fault_file.empty()) touch(settings.fault_file + ".unnoticed");
-  }
   const std::lock_guard lock(refusal_mutex_);
   if (refused_.empty()) return;
   std::string names;
@@ -180,10 +203,10 @@ void Core::say_outcome(Status status) {
 void Core::write_counts(const Traffic& traffic) {
   if (settings.stats_file.empty()) return;
   std::FILE* file = std::fopen(settings.stats_file.c_str(), "we");
-  if (file == nullptr) return;
   const std::string text = stats_json(stats, traffic.up, traffic.down);
-  std::fwrite(text.data(), 1, text.size(), file);
-  std::fclose(file);
+  const bool wrote = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file != nullptr && std::fclose(file) == 0 && wrote) return;
+  std::fprintf(stderr, "partita remote: %s cannot be written\n", settings.stats_file.c_str());
 }
 
 void Core::clear(bool child) {
@@ -197,7 +220,7 @@ void Core::clear(bool child) {
     new (&refusal_mutex_) std::mutex;
     refused_.clear();  // the parent says it
     failed_launch_ = kOk;
-    unnoticed_ = asked_ = false;
+    unnoticed_ = asked_ = marked_ = false;
     is_ready = false;
     connect_failed_ = kOk;
     if (!settings.stats_file.empty()) settings.stats_file += "." + std::to_string(::getpid());
