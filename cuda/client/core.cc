@@ -1,5 +1,6 @@
 #include "client/core.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -200,13 +201,26 @@ void Core::say_outcome(Status status) {
   std::fprintf(stderr, "partita remote: refused in this program: %s\n", names.c_str());
 }
 
+// That of the first program that one `remote run` started and that ends; others', and a child's,
+// has the process's number behind it.
+std::string Core::counts_file() const {
+  if (is_child_ || settings.fault_file.empty()) return settings.stats_file;
+  const std::string mark = settings.fault_file + ".counted";
+  const int made = ::open(mark.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  if (made >= 0) ::close(made);
+  const bool another = made < 0 && errno == EEXIST;
+  return settings.stats_file + (another ? "." + std::to_string(::getpid()) : "");
+}
+
 void Core::write_counts(const Traffic& traffic) {
   if (settings.stats_file.empty()) return;
-  std::FILE* file = std::fopen(settings.stats_file.c_str(), "we");
+  const std::string path = counts_file();
+  std::FILE* file = std::fopen(path.c_str(), "we");
   const std::string text = stats_json(stats, traffic.up, traffic.down);
-  const bool wrote = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool wrote =
+      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (file != nullptr && std::fclose(file) == 0 && wrote) return;
-  std::fprintf(stderr, "partita remote: %s cannot be written\n", settings.stats_file.c_str());
+  std::fprintf(stderr, "partita remote: %s cannot be written\n", path.c_str());
 }
 
 void Core::clear(bool child) {
@@ -223,6 +237,7 @@ void Core::clear(bool child) {
     unnoticed_ = asked_ = marked_ = false;
     is_ready = false;
     connect_failed_ = kOk;
+    is_child_ = true;
     if (!settings.stats_file.empty()) settings.stats_file += "." + std::to_string(::getpid());
     stats.calls = stats.kernels = 0;
     for (auto& count : stats.blocking) count = 0;

@@ -80,13 +80,14 @@ class Core final : public NoticeReader {
   Status greet(Lock& lock);
   void mark_fault();
   void mark_unnoticed(bool is);
+  std::string counts_file() const;
 
   Status connect_failed_ = kOk;
   std::uint64_t next_handle_ = 0x1000, next_token_ = 0;
   std::atomic<Status> failed_launch_ = kOk;  // the last
   std::atomic<bool> asked_ = false, unnoticed_ = false;
-  std::mutex refusal_mutex_;    // of what follows, and of the mark
-  bool marked_ = false;
+  std::mutex refusal_mutex_;  // of what follows, and of the mark
+  bool marked_ = false, is_child_ = false;
   std::set<std::string> refused_;
 
   std::mutex notice_mutex_;  // inside `mutex` where both are held

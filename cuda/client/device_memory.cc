@@ -265,8 +265,7 @@ Status DeviceMemory::enqueue(std::uint64_t stream, Work work, bool reads) {
   if (all_.host.any())
     for (DevicePointer* const place : named)
       if (place != nullptr)
-        if (const Status status = all_.host.map_address(lock, *place); status != kOk)
-          return status;
+        if (const Status status = all_.host.map_address(lock, *place); status != kOk) return status;
   const std::uint64_t to = named[0] == nullptr ? 0 : named[0]->value;
   if (const Status status = all_.managed.begin_work(lock, *real, to, reads); status != kOk)
     return status;

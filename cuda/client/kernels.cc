@@ -213,8 +213,7 @@ Status Kernels::check_shape(Lock& lock, Kernel& kernel, const LaunchShape& shape
     return kInvalidConfiguration;
   const std::uint32_t said = kernel.layout->threads;
   if (said > 0 && threads > said) return kOutOfResources;
-  const bool registers_matter =
-      said == 0 && threads > kAlwaysFit && core_.device.backend != "cpu";
+  const bool registers_matter = said == 0 && threads > kAlwaysFit && core_.device.backend != "cpu";
   if (shape.shared_bytes > 0 || registers_matter) {
     const auto known = attributes_of(lock, kernel);
     if (!known) return known.error();

@@ -1,6 +1,6 @@
 // Where a kernel's parameters lie in its parameter block, and how many threads a block of it may
-// have: from a cubin's `.nv.info.KERNEL` sections, or from the heads of entries in PTX text. The text is only scanned for its entries; who
-// runs it reads it properly and compares.
+// have: from a cubin's `.nv.info.KERNEL` sections, or from the heads of entries in PTX text. The
+// text is only scanned for its entries; who runs it reads it properly and compares.
 #pragma once
 
 #include <map>

@@ -138,6 +138,16 @@ class ProgramsTest(CliTest):
                          sum(counts["blocking_by_cause"].values()))
         self.assertEqual(counts["blocking_by_cause"]["session"], 1)
 
+    def test_each_program_of_several_has_its_counts(self):
+        result = remote("run", "--stats", self.path("s.json"), "--", "sh", "-c",
+                        '"$1/reduction"; "$1/streams"', "sh", PROGRAMS)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        files = [name for name in os.listdir(self.path(".")) if name.startswith("s.json")]
+        self.assertEqual(len(files), 2, files)
+        self.assertIn("s.json", files)
+        kernels = {json.loads(self.read(self.path(name)))["kernels"] for name in files}
+        self.assertEqual(len(kernels), 2, "the counts of one program twice")
+
     def test_a_fault_under_the_checks_is_the_exit_status(self):
         faulty = os.path.join(PROGRAMS, "faulty")
         for fault, words in (("race", "race: read of"), ("fresh", "uninitialised: read of"),

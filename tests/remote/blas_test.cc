@@ -339,6 +339,8 @@ TEST_P(Blas, WrongOnesAnswerAsCublasDoes) {
     SAME(with.blas.call("cublasSetMatrix", -1, 2, 4, static_cast<const void*>(&a.here[0]), 1,
                         static_cast<void*>(a.there), 1),
          7);
+    SAME(with.blas.call("cublasSaxpy_v2", with.handle, -1, &alpha, a.read(), 1, a.there, 1), 0);
+    SAME(with.blas.call("cublasSscal_v2", with.handle, 4, &alpha, a.there, 0), 0);
     SAME(with.blas.call("cublasCherk_v2"), kUnsupported);
     SAME(with.blas.call("cublasDestroy_v2", with.handle), 0);
   });

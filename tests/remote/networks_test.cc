@@ -146,8 +146,7 @@ void multiply(const Library& lt, const Product& product, int type, const On<T>& 
               const On<T>& c, const On<T>& d, void* bias, int factors = kFloatType) {
   void *handle = nullptr, *how = nullptr;
   SAME(lt.call("cublasLtCreate", &handle), 0);
-  SAME(lt.call("cublasLtMatmulDescCreate", &how, factors == kHalfType ? 64 : 68, factors),
-       0);
+  SAME(lt.call("cublasLtMatmulDescCreate", &how, factors == kHalfType ? 64 : 68, factors), 0);
   const int turned[] = {product.turned_a ? 1 : 0, product.turned_b ? 1 : 0};
   const auto set = [&](int which, const void* from, std::size_t bytes) {
     SAME(lt.call("cublasLtMatmulDescSetAttribute", how, which, from, bytes), 0);
@@ -174,15 +173,14 @@ void multiply(const Library& lt, const Product& product, int type, const On<T>& 
   const float alpha = 2;
   const std::uint16_t halves[] = {half_of(alpha), 0xffff, half_of(product.beta), 0xffff};
   const bool half = factors == kHalfType;
-  SAME(lt.call("cublasLtMatmul", handle, how,
-               half ? static_cast<const void*>(&halves[0]) : static_cast<const void*>(&alpha), a.at,
-               is[0], b.at, is[1],
-               half ? static_cast<const void*>(&halves[2])
-                    : static_cast<const void*>(&product.beta),
-               c.at, is[2], d.at, is[2],
-               static_cast<const void*>(&best), static_cast<void*>(nullptr), std::size_t{0},
-               static_cast<void*>(nullptr)),
-       0);
+  SAME(
+      lt.call("cublasLtMatmul", handle, how,
+              half ? static_cast<const void*>(&halves[0]) : static_cast<const void*>(&alpha), a.at,
+              is[0], b.at, is[1],
+              half ? static_cast<const void*>(&halves[2]) : static_cast<const void*>(&product.beta),
+              c.at, is[2], d.at, is[2], static_cast<const void*>(&best),
+              static_cast<void*>(nullptr), std::size_t{0}, static_cast<void*>(nullptr)),
+      0);
 }
 
 constexpr Product kProducts[] = {{5, 4, 3, 0, false, false, 0},

@@ -296,8 +296,8 @@ Result<Exit> run_remote(Context& context, const RunFlags& flags) {
   std::error_code ignored;
   const auto marks = TRY(context.files.list(folder.path()));  // of the program and its children
   const bool unnoticed = *status == 0 && std::ranges::any_of(marks, [](const std::string& name) {
-                           return name.starts_with("faults.unnoticed.");
-                         });
+    return name.starts_with("faults.unnoticed.");
+  });
   const bool found = flags.fault_exit != 0 &&
                      (unnoticed || (flags.check && std::filesystem::exists(faults, ignored)));
   return static_cast<Exit>(found ? flags.fault_exit : *status);

@@ -241,6 +241,7 @@ int axpy(void* handle, std::int64_t n, const void* alpha, const MatrixArgument& 
          const MatrixArgument& y) {
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr) return kInvalid;
+  if (n <= 0) return kSuccess;
   if (x.step < 1 || y.step < 1) return refused("vectors from the end");
   const BlasHandle& is = *static_cast<BlasHandle*>(handle);
   return product(handle, 0, type_of<T>(), type_of<T>(), {1, n, 1},
@@ -251,7 +252,7 @@ template <class T>
 int scal(void* handle, std::int64_t n, const void* alpha, const MatrixArgument& x) {
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr) return kInvalid;
-  if (x.step < 1) return refused("vectors from the end");
+  if (n <= 0 || x.step < 1) return kSuccess;
   return product(handle, 0, type_of<T>(), type_of<T>(), {1, n, 0}, {nullptr, 1}, {nullptr, 1}, x,
                  factors<T>(*static_cast<BlasHandle*>(handle), nullptr, alpha, T{1}));
 }
@@ -303,7 +304,8 @@ int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgum
   Status status = launch_dot(is, n, x, y);
   if (status != kOk) return status_of(status);
   if (is.on_device())
-    return status_of(run_own("sum_parts_f", is.stream, 1, is.result, parts_of(n), result, Index{1}));
+    return status_of(
+        run_own("sum_parts_f", is.stream, 1, is.result, parts_of(n), result, Index{1}));
   const std::vector<double> parts = fetched(is, n, 1, status);
   *result = static_cast<float>(std::accumulate(parts.begin(), parts.end(), 0.0));
   return status_of(status);
@@ -654,15 +656,13 @@ FACTORS(D, "d")
   }                                                                                                \
   CUDA_EXPORT int cublasSetMatrix##suffix(Size rows, Size columns, Size element, const void* from, \
                                           Size lda, void* to, Size ldb) {                          \
-    return answered([&] {                                                                          \
-      return copy_columns(to, ldb, from, lda, rows, columns, element, true, nullptr);              \
-    });                                                                                            \
+    return answered(                                                                               \
+        [&] { return copy_columns(to, ldb, from, lda, rows, columns, element, true, nullptr); });  \
   }                                                                                                \
   CUDA_EXPORT int cublasGetMatrix##suffix(Size rows, Size columns, Size element, const void* from, \
                                           Size lda, void* to, Size ldb) {                          \
-    return answered([&] {                                                                          \
-      return copy_columns(to, ldb, from, lda, rows, columns, element, false, nullptr);             \
-    });                                                                                            \
+    return answered(                                                                               \
+        [&] { return copy_columns(to, ldb, from, lda, rows, columns, element, false, nullptr); }); \
   }
 COPIES(, int)
 COPIES(_64, std::int64_t)

@@ -490,7 +490,8 @@ CUDA_EXPORT int cudnnConvolutionBiasActivationForward(
 // ---- pooling, activations, sums ----
 
 CUDA_EXPORT int cudnnSetPooling2dDescriptor(void* pooling, int mode, int nans, int height,
-                                            int width, int pad_h, int pad_w, int step_h, int step_w) {
+                                            int width, int pad_h, int pad_w, int step_h,
+                                            int step_w) {
   if (pooling == nullptr || std::min({height, width, step_h, step_w}) < 1 ||
       std::min(pad_h, pad_w) < 0 || pad_h >= height || pad_w >= width || mode < 0 || mode > 3)
     return kCodes.invalid;
@@ -522,8 +523,8 @@ CUDA_EXPORT int cudnnPoolingForward(void* handle, const void* pooling, const voi
       return kCodes.invalid;
     return kCodes.of(run_own("tensor_pool", as<Handle>(handle).stream, to.count(), x, y,
                              static_cast<Shape>(from), static_cast<Shape>(to),
-                             static_cast<Window>(by), by.mode, by.nans, number(alpha),
-                             number(beta), to.count()));
+                             static_cast<Window>(by), by.mode, by.nans, number(alpha), number(beta),
+                             to.count()));
   });
 }
 CUDA_EXPORT int cudnnSetActivationDescriptor(void* activation, int mode, int nans, double how) {

@@ -98,9 +98,9 @@ const char* missing_in(const Work& work) {
   if (epilogue != kPlain && work.d.type() == kFloat64)
     return "cublasLtMatmul (an epilogue in double precision)";
   const auto scale = static_cast<std::uint32_t>(work.how.at(kScaleType));
-  if (work.a.type() == kFloat64 ? scale != kFloat64
-                                : scale != kFloat32 &&
-                                      (scale != kFloat16 || work.d.type() != kFloat16))
+  if (work.a.type() == kFloat64
+          ? scale != kFloat64
+          : scale != kFloat32 && (scale != kFloat16 || work.d.type() != kFloat16))
     return "cublasLtMatmul (factors of this type)";
   const bool wider = work.a.type() != kFloat64 && work.d.type() == kFloat32;
   if (work.a.type() != work.b.type() || (work.a.type() != work.d.type() && !wider) ||
