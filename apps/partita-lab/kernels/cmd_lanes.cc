@@ -512,9 +512,8 @@ Result<Exit> run_kernels_run(Context& context, LaneRunFlags flags) {
   OpenLaneDriver device = TRY(open_lane_driver(flags.driver));
   const auto info = TRY(device.driver->info());
   if (info.topology.units() != topology.units())
-    return bad_input("--gpu",
-                     fmt::format("{} has {} units, the device {}; cpu_mask imitates any",
-                                 topology.name, topology.units(), info.topology.units()));
+    return bad_input("--gpu", fmt::format("{} has {} units, the device {}; cpu_mask imitates any",
+                                          topology.name, topology.units(), info.topology.units()));
   const decide::PolicyInputs inputs{
       topology,        models, atom,    hw::mask_sizes(topology, atom),
       flags.tolerance, {},     configs, flags.switches};
@@ -854,10 +853,9 @@ Command add_kernels_run(CLI::App& kernels) {
   within(*command, "--scale", flags->scale, 1e-3, 1e6);
   within(*command, "--tolerance", flags->tolerance, 0, 10);
   add_output(*command, flags->output, {"text", "json"});
-  return runs(
-      command, flags, run_kernels_run,
-      "partita kernels run --workers vgg,resnet --profiles kernels/ --gpu 4x15 "
-      "--lane-driver cpu_mask");
+  return runs(command, flags, run_kernels_run,
+              "partita kernels run --workers vgg,resnet --profiles kernels/ --gpu 4x15 "
+              "--lane-driver cpu_mask");
 }
 
 Command add_graph(CLI::App& app) {
