@@ -138,6 +138,14 @@ class ProgramsTest(CliTest):
                          sum(counts["blocking_by_cause"].values()))
         self.assertEqual(counts["blocking_by_cause"]["session"], 1)
 
+    def test_kernel_times_on_a_full_disk_are_no_success(self):
+        for program, want in ((("true", ), 0), ((os.path.join(PROGRAMS, "reduction"), ), 3)):
+            result = remote("run", "--kernel-times", "/dev/full", "--", *program)
+            self.assertEqual(result.returncode, want, result.stdout + result.stderr)
+        self.assertIn("/dev/full: the times of kernels cannot be written", result.stderr)
+        result = remote("run", "--stats", "/dev/full", "--", *program)
+        self.assertIn("/dev/full cannot be written", result.stderr)
+
     def test_each_program_of_several_has_its_counts(self):
         result = remote("run", "--stats", self.path("s.json"), "--", "sh", "-c",
                         '"$1/reduction"; "$1/streams"', "sh", PROGRAMS)

@@ -188,6 +188,7 @@ Environment library_environment(const std::string& libraries,
   return added;
 }
 
+std::string server_log(const std::string& folder) { return folder + "/server.log"; }
 std::string private_address(const std::string& folder) { return "unix:" + folder + "/server.sock"; }
 
 Result<Child> start_private_server(const std::string& folder, const PrivateServer& wish) {
@@ -206,7 +207,7 @@ Result<Child> start_private_server(const std::string& folder, const PrivateServe
   return Child::start(
       {.argv = std::move(argv),
        .called = "the private server",
-       .output = folder + "/server.log",
+       .output = server_log(folder),
        .group = ChildSpec::Group::own_group,  // a terminal's signals are for the program
        .ready_within = kServerStarts,
        .ends_within = kServerEnds});
@@ -293,6 +294,12 @@ Result<Exit> run_remote(Context& context, const RunFlags& flags) {
   if (proxy != nullptr) TRY(proxy->finish());
   if (!flags.record_kernels.empty()) TRY(tell_kernels(context, record, flags.record_kernels));
   if (!status) return failed(status.error());
+  if (!flags.own.kernel_times.empty()) {
+    own.reset();  // it has said what it has to say
+    if (TRY(context.files.read(server_log(folder.path()))).find(kTimesNotWritten) !=
+        std::string::npos)
+      return environment_error(flags.own.kernel_times, kTimesNotWritten);
+  }
   std::error_code ignored;
   const auto marks = TRY(context.files.list(folder.path()));  // of the program and its children
   const bool unnoticed = *status == 0 && std::ranges::any_of(marks, [](const std::string& name) {

@@ -372,7 +372,7 @@ class TimesFile {
                           gap_us ? fmt::format("{:.3f}", *gap_us) : "");
     }
     out_ << rows << std::flush;
-    if (!out_) fmt::print(stderr, "partita: {}: the times of kernels cannot be written\n", file_);
+    if (!out_) fmt::print(stderr, "partita: {}: {}\n", file_, kTimesNotWritten);
   }
 
   const std::string file_;
