@@ -62,7 +62,7 @@ class DeviceMemory {
 
  private:
   template <class Work>
-  Status enqueue(std::uint64_t stream, std::uint64_t to, const Work& work, bool reads = true);
+  Status enqueue(std::uint64_t stream, Work work, bool reads = true);
 
   Session& all_;
   Core& core_;

@@ -375,7 +375,7 @@ class TimesFile {
                           gap_us ? fmt::format("{:.3f}", *gap_us) : "");
     }
     out_ << rows << std::flush;
-    if (!out_) fmt::print(stderr, "partita: {}: the times of kernels cannot be written\n", file_);
+    if (!out_) fmt::print(stderr, "partita: {}: {}\n", file_, kTimesNotWritten);
   }
 
   const std::string file_;
@@ -800,6 +800,8 @@ Result<void> check_address(const RemoteServeFlags& flags) {
 Result<Exit> run_remote_serve(Context& context, RemoteServeFlags flags) {
   if (flags.listen.empty()) flags.listen = default_remote_address();
   TRY(check_address(flags));
+  for (const std::string& file : {flags.metrics, flags.parts.kernel_times})
+    if (!file.empty() && file != "-") TRY(check_writable(file));
   if (flags.with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   sigset_t signals;
   sigemptyset(&signals);
