@@ -240,7 +240,7 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
     w.shared_valid = run.launch.checks.uninitialised ? block.written.data() : nullptr;
     w.arrays = run.program->arrays.data();
     w.check_global = !run.published.empty();
-    w.race = {block.writers.data(), block.readers.data(), &block.epoch, 0, 0, 0, shift};
+    w.race = {block.writers.data(), block.readers.data(), &block.epoch, 0, 0, shift};
     w.sticky = false;
     w.spans = worker.spans.data();
     const std::uint32_t lanes = std::min(run.threads - i * kLanes, kLanes);

@@ -90,6 +90,7 @@ struct BarrierState {
   std::uint32_t expected = 0;  // places; 0: all threads that live
   std::uint32_t set = 0;       // of bar.red: threads whose predicate holds
   std::uint32_t inputs = 0;
+  bool left_early = false;  // some went on without waiting (bar.arrive)
 };
 
 // Who came to a barrier since it last opened, by warp (Checks::barriers).
@@ -120,8 +121,10 @@ struct Block {
   Orders orders = {};
   // Of a check of global memory: time goes on at barriers and where the block publishes what it
   // did; what other blocks published is known from the first strong read on.
-  std::uint32_t time = 0, barrier_time = 0, time_of_epoch = 0;
-  bool fenced = false, has_acquired = false;
+  std::uint32_t time = 1, barrier_time = 0, time_of_epoch = 0;
+  std::uint32_t fence_time = 0;  // what was before it was before the last fence
+  bool time_used = false;        // by an access
+  bool has_acquired = false;
   struct Copy {  // asynchronous, that its thread has not waited for
     std::uint32_t thread = 0, group = 0;
     std::uint32_t first = 0, last = 0;  // cells of `writers`
@@ -162,6 +165,10 @@ inline std::uint64_t lanes_in(std::uint32_t mask) {
   mask = mask - ((mask >> 1) & 0x5555'5555u);
   mask = (mask & 0x3333'3333u) + ((mask >> 2) & 0x3333'3333u);
   return ((mask + (mask >> 4)) & 0x0f0f'0f0fu) * 0x0101'0101u >> 24;
+}
+inline std::uint32_t lanes_of(const Warp& w) {  // those that the block has
+  const std::uint32_t lanes = w.block->run->threads - w.index * kLanes;
+  return lanes >= kLanes ? kAllLanes : (1u << lanes) - 1;
 }
 inline std::uint32_t pc_of(const Op* op, const Warp& w) {
   return static_cast<std::uint32_t>(op - w.code);

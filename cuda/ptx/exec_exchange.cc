@@ -6,6 +6,13 @@
 namespace partita::ptx::control {
 namespace {
 
+// All are there.
+bool gathered(const Op* op, Warp& w) {
+  if (w.check_races) [[unlikely]]
+    w.block->orders.meet(w, lane_registers<std::uint32_t>(w, op->e));
+  return true;
+}
+
 // Whether the members are together; w.mask then are those that take part. Else the lanes wait and
 // another group goes on (`next`).
 bool gather_members(const Op* op, Warp& w, const Op*& next) {
@@ -19,9 +26,9 @@ bool gather_members(const Op* op, Warp& w, const Op*& next) {
       if ((w.mask >> lane & 1) != 0 && (members[lane] & w.live & ~w.mask) == 0) ready |= 1u << lane;
     return ready;
   };
-  if (w.mask == w.live) return true;
+  if (w.mask == w.live) return gathered(op, w);
   std::uint32_t ready = ready_lanes();
-  if (ready == w.mask) return true;
+  if (ready == w.mask) return gathered(op, w);
   count(w, op, 0);
   for (std::uint32_t i = 0; i < w.parked_count;) {
     if (w.parked[i].why != Parked::Why::collective || w.parked[i].pc != pc) {
@@ -43,13 +50,11 @@ bool gather_members(const Op* op, Warp& w, const Op*& next) {
   }
   w.mask = ready;
   w.segment = op;
-  return true;
+  return gathered(op, w);
 }
 
 // What comes after an exchange: groups may have met, so the order is looked at again.
 const Op* after(const Op* op, Warp& w) {
-  if (w.check_races) [[unlikely]]
-    w.block->orders.meet(w);
   if (w.waiting_count == 0) return op + 1;
   count(w, op, 1);
   return settle(w, static_cast<std::uint32_t>(op + 1 - w.code));

@@ -52,6 +52,7 @@ class Arena {
   // Who touched a word of four bytes last: exec_races.cc. nullptr where there is no room for them.
   struct RaceCell {
     std::uint64_t writer = 0, reader = 0;
+    std::uint32_t writer_tick = 0, reader_tick = 0;  // of the warp
   };
   RaceCell* race_cell(std::uint64_t address) const {
     return races_ == nullptr ? nullptr : races_ + (address - kGlobalBase) / 4;

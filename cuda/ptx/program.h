@@ -87,10 +87,10 @@ struct RaceShadow {
   std::uint64_t* writer = nullptr;
   std::uint64_t* reader = nullptr;
   std::uint32_t* epoch = nullptr;
-  std::uint32_t tick = 0;    // exchanges, barriers and releases of the warp so far
-  std::uint32_t met = 0;     // the tick of its last exchange or barrier
-  std::uint32_t met_in = 0;  // and the epoch
-  std::uint32_t shift = 2;   // of an offset, for the index of its word or byte
+  std::uint32_t tick = 0;   // exchanges, barriers and releases of the warp so far
+  std::uint32_t met = 0;    // the tick when all of its lanes met last
+  std::uint32_t shift = 2;  // of an offset, for the index of its word or byte
+  bool parted = false;      // some of its lanes met without the others: Orders knows who
 };
 
 // The variable in shared memory that an access must stay in, where decoding knows it.
