@@ -99,6 +99,17 @@ struct BarrierWatch {
   std::array<const Op*, kMaxThreadsPerBlock / kLanes> at = {};  // where the last of them came
 };
 
+// Values of a warp that shuffles read from lanes that took no part.
+struct Undefined {
+  static constexpr std::uint32_t kMostFollowed = 1 << 16;
+  std::map<std::uint32_t, std::uint32_t> lanes = {};  // by slot of their register
+  std::uint32_t left = kMostFollowed;                 // instructions, then they are forgotten
+  int line = 0;                                       // of the last such shuffle
+  std::uint32_t from = 0;                             // and a lane that was not there
+  std::uint32_t of(std::uint32_t slot) const;
+  void set(std::uint32_t slot, std::uint32_t mask, std::uint32_t now);
+};
+
 struct Worker;
 
 struct Block {
@@ -117,6 +128,7 @@ struct Block {
   AlignedBytes shared;
   std::vector<std::uint64_t> writers = {}, readers = {};  // RaceShadow
   std::vector<std::uint8_t> written = {};                 // Warp::shared_valid
+  std::vector<Undefined> undefined = {};                  // by warp
   std::uint32_t epoch = 1;
   Orders orders = {};
   // Of a check of global memory: time goes on at barriers and where the block publishes what it
@@ -190,8 +202,16 @@ struct Report {
 };
 // Whether the launch goes on (races, uninitialised reads, divergence).
 bool report(const Op* op, Warp& w, Report what);
-// Executes the warp as the scheduler does, and shows each instruction to the launch's watcher.
+// Executes the warp as the scheduler does, and shows each instruction to the launch's watcher, if
+// it has one, and to follow_undefined.
 void run_watched(const Op* op, Warp& w);
+// Before an instruction: where its undefined values go, and whether it needs one.
+void follow_undefined(const Op* op, Warp& w);
+// Of a shuffle, before it writes: the lanes that each lane reads. Whether there is something to
+// follow now and was not before.
+bool note_shuffled(const Op* op, Warp& w, const std::uint32_t* from);
+// The function that an op is of: the last one whose entry is not behind it.
+const FunctionPlace& function_at(const Program& program, std::uint32_t pc);
 // From generic memory as the lane sees it; false where not all of it is there.
 bool peek_generic(Warp& w, unsigned lane, std::uint64_t address, std::span<std::byte> to);
 // From generic memory into this process, as device functions of the system need it.

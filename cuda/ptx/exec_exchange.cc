@@ -122,11 +122,16 @@ const Op* shuffle(const Op* op, Warp& w) {
   }
   alignas(64) std::uint32_t value[kLanes];
   for (unsigned lane = 0; lane < kLanes; ++lane) value[lane] = a[from[lane] & 31];
+  const bool begins_to_follow = w.undefined != nullptr && note_shuffled(op, w, from);
   std::uint32_t* d = lane_registers<std::uint32_t>(w, op->d);
   for (unsigned lane = 0; lane < kLanes; ++lane)
     d[lane] = (w.mask >> lane & 1) != 0 ? value[lane] : d[lane];
   if (op->imm >= 0) write_mask(w, static_cast<std::uint32_t>(op->imm), holds);
-  return after(op, w);
+  if (!begins_to_follow) [[likely]]
+    return after(op, w);
+  count(w, op, 1);
+  wait_at(w, pc_of(op, w) + 1, w.mask);
+  return nullptr;
 }
 
 const Op* vote(const Op* op, Warp& w) {

@@ -76,6 +76,7 @@ struct Parked {
 };
 
 struct Block;
+struct Undefined;
 
 // Race check of shared memory, per 4-byte word or, in kernels that access single bytes and halves,
 // per byte: the last writer and the last reader, as epoch of the block << 32 | tick of the warp
@@ -110,6 +111,7 @@ struct Warp {
   bool check_races = false, check_barriers = false, check_global = false;
   std::uint8_t* shared_valid = nullptr;  // one byte per byte, where reads of nothing are checked
   const ArrayBounds* arrays = nullptr;   // by Op::span
+  Undefined* undefined = nullptr;        // where undefined values are looked for
   bool sticky = false;  // the group keeps the warp until its slice ends, for fairness
   std::uint32_t waiting_count = 0, parked_count = 0;
   const Op* segment = nullptr;  // since here nothing was counted yet
