@@ -159,20 +159,24 @@ class GlobalAccess {
            ((op->flags & kStrong) != 0 ? kStrongBit : 0) | me_;
   }
 
+  // Blocks run at the same time: each notes its access before it looks for others'.
   void at(Arena::RaceCell& cell) {
-    const Seen writer = {get(cell.writer), get(cell.writer_tick)};
     const Seen reader = {get(cell.reader), get(cell.reader_tick)};
+    Seen writer = {get(cell.writer), get(cell.writer_tick)};
+    if (write_) {
+      writer.entry = __atomic_exchange_n(&cell.writer, now_, __ATOMIC_SEQ_CST);
+      set(cell.writer_tick, w_.race.tick);
+    } else {
+      __atomic_store_n(&cell.reader, read_by(reader), __ATOMIC_SEQ_CST);
+      set(cell.reader_tick, w_.race.tick);
+      writer.entry = get(cell.writer);
+    }
     if (meets(writer)) {
       other_ = writer.entry;
       with_write_ = true;
     }
-    if (!write_) {
-      set(cell.reader, read_by(reader));
-      return set(cell.reader_tick, w_.race.tick);
-    }
-    if (other_ == 0 && meets(reader)) other_ = reader.entry;
-    set(cell.writer, now_);
-    set(cell.writer_tick, w_.race.tick);
+    if (!write_ || other_ != 0) return;
+    if (const Seen last = {get(cell.reader), reader.tick}; meets(last)) other_ = last.entry;
   }
 
   bool conflicts() const { return other_ != 0; }
@@ -197,7 +201,7 @@ class GlobalAccess {
   };
   template <class T>
   static T get(const T& of) {
-    return __atomic_load_n(&of, __ATOMIC_RELAXED);
+    return __atomic_load_n(&of, __ATOMIC_SEQ_CST);
   }
   template <class T>
   static void set(T& to, T value) {
