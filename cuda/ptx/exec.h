@@ -182,6 +182,17 @@ inline std::uint32_t lanes_of(const Warp& w) {  // those that the block has
   const std::uint32_t lanes = w.block->run->threads - w.index * kLanes;
   return lanes >= kLanes ? kAllLanes : (1u << lanes) - 1;
 }
+// Of `members` by lane: those that each lane of the mask names.
+inline std::uint32_t named_by_all(const Warp& w, const std::uint32_t* members) {
+  std::uint32_t all = kAllLanes;
+  if (w.mask == kAllLanes) {
+    for (unsigned lane = 0; lane < kLanes; ++lane) all &= members[lane];
+    return all;
+  }
+  for (std::uint32_t left = w.mask; left != 0; left &= left - 1)
+    all &= members[__builtin_ctz(left)];
+  return all;
+}
 inline std::uint32_t pc_of(const Op* op, const Warp& w) {
   return static_cast<std::uint32_t>(op - w.code);
 }

@@ -88,15 +88,11 @@ std::uint32_t reduced(Reduce how, std::uint32_t a, std::uint32_t b) {
   return a;
 }
 
-}  // namespace
-
-const Op* shuffle(const Op* op, Warp& w) {
-  const Op* next = nullptr;
-  if (!gather_members(op, w, next)) return next;
-  const std::uint32_t* a = lane_registers<std::uint32_t>(w, op->a);
+// `from`: the lane that each lane reads, itself where the rule finds none; those where it does.
+inline std::uint32_t sources(const Op* op, Warp& w, std::uint32_t* from) {
   const std::uint32_t* b = lane_registers<std::uint32_t>(w, op->b);
   const std::uint32_t* c = lane_registers<std::uint32_t>(w, op->c);
-  std::uint32_t from[kLanes], holds = 0;
+  std::uint32_t holds = 0;
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     const std::uint32_t by = b[lane] & 31, clamp = c[lane] & 31, segment = c[lane] >> 8 & 31;
     const std::uint32_t most = (lane & segment) | (clamp & ~segment), least = lane & segment;
@@ -120,9 +116,30 @@ const Op* shuffle(const Op* op, Warp& w) {
     if (in) holds |= 1u << lane;
     from[lane] = in ? j : lane;
   }
+  return holds;
+}
+
+// Whether values are undefined from here on (note_shuffled).
+[[gnu::noinline]] bool look_at_sources(const Op* op, Warp& w) {
+  const auto* members = lane_registers<std::uint32_t>(w, op->e);
+  if (w.undefined->lanes.empty() && w.mask == kAllLanes && named_by_all(w, members) == kAllLanes)
+    return false;
+  std::uint32_t from[kLanes];
+  sources(op, w, from);
+  return note_shuffled(op, w, from);
+}
+
+}  // namespace
+
+const Op* shuffle(const Op* op, Warp& w) {
+  const Op* next = nullptr;
+  if (!gather_members(op, w, next)) return next;
+  const bool begins_to_follow = w.undefined != nullptr && look_at_sources(op, w);
+  const std::uint32_t* a = lane_registers<std::uint32_t>(w, op->a);
+  std::uint32_t from[kLanes];
+  const std::uint32_t holds = sources(op, w, from);
   alignas(64) std::uint32_t value[kLanes];
   for (unsigned lane = 0; lane < kLanes; ++lane) value[lane] = a[from[lane] & 31];
-  const bool begins_to_follow = w.undefined != nullptr && note_shuffled(op, w, from);
   std::uint32_t* d = lane_registers<std::uint32_t>(w, op->d);
   for (unsigned lane = 0; lane < kLanes; ++lane)
     d[lane] = (w.mask >> lane & 1) != 0 ? value[lane] : d[lane];

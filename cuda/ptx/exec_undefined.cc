@@ -140,10 +140,7 @@ bool note_shuffled(const Op* op, Warp& w, const std::uint32_t* from) {
   Undefined& undefined = *w.undefined;
   const bool followed = !undefined.lanes.empty();
   const auto* members = lane_registers<std::uint32_t>(w, op->e);
-  std::uint32_t all = w.mask;
-  for (unsigned lane = 0; lane < kLanes; ++lane)
-    all &= (w.mask >> lane & 1) != 0 ? members[lane] : kAllLanes;
-  if (!followed && (all == kAllLanes || undefined.left == 0)) return false;
+  if (!followed && undefined.left == 0) return false;
   const std::uint32_t before = undefined.of(op->a);
   std::uint32_t lanes = 0;
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {

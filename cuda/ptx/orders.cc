@@ -115,10 +115,7 @@ void Orders::meet(Warp& w, std::uint32_t lanes) {
 }
 
 void Orders::meet(Warp& w, const std::uint32_t* members) {
-  std::uint32_t all = kAllLanes;
-  for (unsigned lane = 0; lane < kLanes; ++lane)
-    all &= (w.mask >> lane & 1) != 0 ? members[lane] : kAllLanes;
-  if ((all | ~lanes_of(w)) == kAllLanes) return meet(w, lanes_of(w));
+  if ((named_by_all(w, members) | ~lanes_of(w)) == kAllLanes) return meet(w, lanes_of(w));
   for (std::uint32_t left = w.mask; left != 0;) {
     const std::uint32_t own = members[__builtin_ctz(left)];
     std::uint32_t same = 0;
