@@ -296,13 +296,15 @@ bool note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write)
 void note_global(const Op* op, Warp& w, const std::uint64_t* address, bool write) {
   RunCore& run = *w.block->run;
   update_time(*w.block);
-  if (w.block->time >= kMaxTime) return;
+  const unsigned shift = run.global_shift;
+  if (w.block->time >= kMaxTime || op->size >> shift == 0) return;
   w.block->time_used = true;
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
     const auto lane = static_cast<unsigned>(__builtin_ctz(left));
     GlobalAccess access(op, w, lane, write);
-    for (std::uint32_t at = 0; at < op->size; at += 4)
-      if (Arena::RaceCell* const cell = run.arena->race_cell(address[lane] + at)) access.at(*cell);
+    for (std::uint32_t at = 0; at < op->size; at += 1u << shift)
+      if (Arena::RaceCell* const cell = run.arena->race_cell(address[lane] + at, shift))
+        access.at(*cell);
     const bool harmless = write && access.with_plain_write() &&
                           stores_the_same(op, w, lane, address, run.arena->host(address[lane]));
     if (!access.conflicts() || harmless) continue;

@@ -228,6 +228,12 @@ const std::vector<Sample> kFaulty = {
      kTile8 + "st.global.u32 [%rd3], %r9;" + kMeet +
          "xor.b64 %rd6, %rd3, 32; ld.global.u32 %r10, [%rd6];",
      32},
+    {"bytes of global memory without a barrier", "race",
+     "cvt.u64.u32 %rd6, %r1; add.u64 %rd6, %rd1, %rd6; cvt.u16.u32 %rs1, %r1;"
+     "st.global.u8 [%rd6], %rs1; xor.b64 %rd6, %rd6, 32; ld.global.u8 %rs2, [%rd6];"},
+    {"a word of global memory beside bytes of it", "race",
+     "cvt.u64.u32 %rd6, %r1; add.u64 %rd6, %rd1, %rd6; cvt.u16.u32 %rs1, %r1;"
+     "st.global.u8 [%rd6+1], %rs1; ld.global.u32 %r10, [%rd1];"},
     {"made after having arrived", "race",
      kSplit + "bar.arrive 1, 64;" + kWrite + "bra E; C: bar.sync 1, 64;" + kOtherWarp},
     {"made in global memory after having arrived", "race",
@@ -405,6 +411,10 @@ const std::vector<Sample> kRight = {
     {"a tile's words in global memory", "none",
      kTile8 + "st.global.u32 [%rd3], %r9;" + kMeet +
          "xor.b64 %rd6, %rd3, 16; ld.global.u32 %r10, [%rd6];"},
+    {"bytes of global memory, each thread its own, halves behind a barrier", "none",
+     "cvt.u64.u32 %rd6, %r1; add.u64 %rd6, %rd1, %rd6; cvt.u16.u32 %rs1, %r1;"
+     "st.global.u8 [%rd6], %rs1; bar.sync 0; xor.b64 %rd6, %rd6, 33; and.b64 %rd6, %rd6, -2;"
+     "ld.global.u16 %rs2, [%rd6];"},
     {"made before having arrived, and more of its own after", "none",
      kSplit + kWrite + "bar.arrive 1, 64; st.shared.u32 [%r5+512], %r1; bra E; C: bar.sync 1, 64;" +
          kOtherWarp},

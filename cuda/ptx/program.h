@@ -262,6 +262,7 @@ struct Program {
   std::vector<ArrayBounds> arrays = {};  // by Op::span
   std::uint32_t barriers = 0;            // 1: has barriers
   bool accesses_bytes = false;           // or halves, maybe of shared memory
+  bool accesses_global_bytes = false;    // or halves, maybe of global memory
 };
 
 }  // namespace partita::ptx
