@@ -343,7 +343,8 @@ Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
   if (core.launch.cooperative) TRY(make_workspace(*shared));
   core.serial = shared->next_run++;
   if (core.launch.checks.global_races && blocks <= kMaxRaceBlocks) {
-    arena.before_race_check(core.serial % kRaceSerials == 0);
+    core.global_shift = arena.before_race_check(core.serial % kRaceSerials == 0,
+                                                core.program->accesses_global_bytes);
     core.published = std::vector<std::atomic<std::uint32_t>>(blocks);
   }
   core.workspace = core.launch.cooperative ? shared->workspace : 0;

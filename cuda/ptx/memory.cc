@@ -34,6 +34,8 @@ void* reserve(std::uint64_t bytes) {
   return at;
 }
 constexpr std::uint64_t kPage = 4096;
+// Allocated, where a check of global memory may note each byte: that takes 24 times as much.
+constexpr std::uint64_t kMostBytesNoted = std::uint64_t{64} << 20;
 std::uint64_t pages(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 // Pages of a file, from its begin, or (-1) empty ones in the place of those that are there.
 bool map_pages(void* at, std::uint64_t bytes, int file) {
@@ -77,12 +79,27 @@ Arena::~Arena() {
   ::munmap(memory_, bytes_);
   if (shadow_ != nullptr) ::munmap(shadow_, bytes_);
   if (races_ != nullptr) ::munmap(races_, bytes_ / 4 * sizeof(RaceCell));
+  if (byte_races_ != nullptr) ::munmap(byte_races_, bytes_ * sizeof(RaceCell));
 }
 
-void Arena::before_race_check(bool forget_all) {
-  const std::uint64_t bytes = bytes_ / 4 * sizeof(RaceCell);
-  if (races_ == nullptr) races_ = static_cast<RaceCell*>(reserve(bytes));
-  if (races_ != nullptr && forget_all) ::madvise(races_, bytes, MADV_DONTNEED);
+unsigned Arena::before_race_check(bool forget_all, bool bytes) {
+  if (forget_all && races_ != nullptr)
+    ::madvise(races_, bytes_ / 4 * sizeof(RaceCell), MADV_DONTNEED);
+  if (forget_all && byte_races_ != nullptr)
+    ::madvise(byte_races_, bytes_ * sizeof(RaceCell), MADV_DONTNEED);
+  std::uint64_t used = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [address, entry] : entries_) used += entry.bytes;
+  }
+  if (bytes && used <= kMostBytesNoted) {
+    if (byte_races_ == nullptr)
+      byte_races_ = static_cast<RaceCell*>(reserve(bytes_ * sizeof(RaceCell)));
+    if (byte_races_ != nullptr) return 0;
+  }
+  if (races_ == nullptr)
+    races_ = static_cast<RaceCell*>(reserve(bytes_ / 4 * sizeof(RaceCell)));
+  return 2;
 }
 
 std::byte* Arena::host(std::uint64_t address) const { return memory_ + (address - kGlobalBase); }

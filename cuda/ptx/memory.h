@@ -54,14 +54,19 @@ class Arena {
   // The bytes of one allocation; `write` notes them as initialised.
   Result<std::span<std::byte>> bytes_at(std::uint64_t address, std::uint64_t bytes, bool write);
 
-  // Who touched a word of four bytes last: exec_races.cc. nullptr where there is no room for them.
+  // Who touched a word of 4 bytes last, or a byte: exec_races.cc. nullptr where there is no room.
   struct RaceCell {
     std::uint64_t writer = 0, reader = 0;
+    std::uint32_t writer_tick = 0, reader_tick = 0;  // of the warp
   };
-  RaceCell* race_cell(std::uint64_t address) const {
-    return races_ == nullptr ? nullptr : races_ + (address - kGlobalBase) / 4;
+  // `shift`: 2 for words, 0 for bytes.
+  RaceCell* race_cell(std::uint64_t address, unsigned shift) const {
+    RaceCell* const cells = shift == 0 ? byte_races_ : races_;
+    return cells == nullptr ? nullptr : cells + ((address - kGlobalBase) >> shift);
   }
-  void before_race_check(bool forget_all);
+  // Before a launch that is checked for them; bytes where that is wanted and does not take too much
+  // memory. The shift.
+  unsigned before_race_check(bool forget_all, bool bytes);
 
   // Before a launch: with the check, the shadow is brought up to date; without it what the launch
   // writes is not seen, so that all there is counts as initialised from then on.
@@ -102,7 +107,7 @@ class Arena {
   std::byte* const memory_;
   const std::uint64_t bytes_;
   std::uint8_t* shadow_ = nullptr;
-  RaceCell* races_ = nullptr;
+  RaceCell *races_ = nullptr, *byte_races_ = nullptr;
   std::mutex mutex_;
   std::map<std::uint64_t, Entry> entries_;
   std::deque<Range> freed_;
