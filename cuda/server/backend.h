@@ -243,10 +243,9 @@ class DeviceBackend {
   // Nanoseconds between the last records of two events; kNotReady, kInvalidHandle.
   virtual Answered<std::uint64_t> elapsed(Id from, Id to) = 0;
   virtual void resume(std::uint64_t hold) = 0;
-  // The program says that what it launched until now was a request.
-  virtual void request_ended() {}
-  // It waits for what it launched, which ends a request unless it says itself where one does.
-  virtual void client_waits() {}
+  // What the program launched until now was a request: it says so, or it waits for it, which ends
+  // one unless it says itself where one does.
+  virtual void request_ended(bool /*said*/) {}
 
   // nullptr: the device keeps none. Arrays are memory then, textures descriptions in memory
   // (ptx/texture.h), conditions words.

@@ -86,7 +86,7 @@ struct Tags {
 
 template <class Op>
 Reply<Op> DeviceWork::when_finished(ObjectKind kind, Id id) {
-  backend_->client_waits();
+  backend_->request_ended(false);
   return answer_once_finished<Op>(kind, id);
 }
 
@@ -104,7 +104,7 @@ Reply<Op> DeviceWork::answer_once_finished(ObjectKind kind, Id id) {
 template <class Op>
 Reply<Op> DeviceWork::whether_finished(ObjectKind kind, Id id) {
   if (!backend_->finished(kind, id)) return refuse(kNotReady, {});
-  if (finished()) backend_->client_waits();  // it may ask about an earlier part of a request
+  if (finished()) backend_->request_ended(false);  // it may ask about an earlier part of a request
   return answer_once_finished<Op>(kind, id);
 }
 

@@ -99,7 +99,7 @@ Reply<CopyOut> Memory::on(const CopyOut& op) {
   if (!allocations_.holds(op.from.value, op.bytes))
     return not_held("copying out", op.from, op.bytes);
   if (op.bytes == 0) return NoReply{};
-  work_.backend().client_waits();
+  work_.backend().request_ended(false);
   const std::uint32_t request = out_.owe<CopyOut>();
   const bool mapped = !work_.backend().mapped(op.from.value, op.bytes, false).empty();
   if (mapped && work_.backend().finished(ObjectKind::stream, id)) {

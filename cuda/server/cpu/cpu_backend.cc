@@ -479,18 +479,9 @@ Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
   return {};
 }
 
+// The default stream waits for all blocking ones, and they for it.
 void CpuBackend::push(Id id, Item item) {
   Stream& stream = streams_.at(id);
-  order_against_default(id, stream);
-  ++stream.counters->unfinished;
-  ++stream.enqueued;
-  stream.pending.push_back(std::move(item));
-  if (stream.pending.size() == 1) pump();
-}
-
-// The default stream waits for all blocking ones, and they for it.
-void CpuBackend::order_against_default(Id id, Stream& stream) {
-  if (!stream.blocking) return;
   // `waits` goes on once `other` got to where it is now.
   const auto wait_here = [this](Stream& waits, Stream& other) {
     const auto here = std::make_shared<Recorded>();
@@ -501,18 +492,23 @@ void CpuBackend::order_against_default(Id id, Stream& stream) {
     pump();
   };
   Stream& first = streams_.at(kDefaultStream);
-  if (id != kDefaultStream) {
+  if (stream.blocking && id != kDefaultStream) {
     if (first.enqueued != stream.seen_default && first.counters->unfinished > 0)
       wait_here(stream, first);
     stream.seen_default = first.enqueued;
-    return;
   }
-  for (auto& [other_id, other] : streams_) {
-    if (other_id == kDefaultStream || !other.blocking) continue;
-    std::int64_t& seen = stream.seen[other_id];
-    if (other.enqueued != seen && other.counters->unfinished > 0) wait_here(stream, other);
-    seen = other.enqueued;
+  if (id == kDefaultStream) {
+    for (auto& [other_id, other] : streams_) {
+      if (other_id == kDefaultStream || !other.blocking) continue;
+      std::int64_t& seen = stream.seen[other_id];
+      if (other.enqueued != seen && other.counters->unfinished > 0) wait_here(stream, other);
+      seen = other.enqueued;
+    }
   }
+  ++stream.counters->unfinished;
+  ++stream.enqueued;
+  stream.pending.push_back(std::move(item));
+  if (stream.pending.size() == 1) pump();
 }
 
 void CpuBackend::pump() {

@@ -65,8 +65,7 @@ class CpuBackend final : public server::DeviceBackend {
   bool finished(server::ObjectKind kind, server::Id id) override;
   server::Answered<std::uint64_t> elapsed(server::Id from, server::Id to) override;
   void resume(std::uint64_t hold) override;
-  void request_ended() override { places_.request_ended(true); }
-  void client_waits() override { places_.request_ended(false); }
+  void request_ended(bool said) override { places_.request_ended(said); }
 
  private:
   struct Shared;    // with the threads of the units
@@ -112,7 +111,6 @@ class CpuBackend final : public server::DeviceBackend {
   };
   CpuBackend(CpuOptions options, std::shared_ptr<SharedUnits> units);
   void push(server::Id id, Item item);
-  void order_against_default(server::Id id, Stream& stream);
   void pump();
   bool pump(Stream& stream);
   void launch(Stream& stream, Task task);

@@ -109,7 +109,7 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
   return std::visit(
       [&]<class Work>(const Work& what) -> Answered<void> {
         if constexpr (std::is_same_v<Work, server::CopyOutWork>) {
-          requests_.client_waits();
+          requests_.request_ended(false);
           return transfers_.out(stream, what);
         } else if constexpr (std::is_same_v<Work, server::HoldWork>) {
           return hold(stream, what);
@@ -131,8 +131,12 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
             return events_.record(stream.stream, what.event);
           if constexpr (std::is_same_v<Work, server::WaitWork>)
             return events_.wait(stream.stream, what.event);
-          if constexpr (std::is_same_v<Work, server::GraphWork>)
-            return launch_graph(id, graphs_.at(what.graph));
+          if constexpr (std::is_same_v<Work, server::GraphWork>) {
+            const Graph& graph = graphs_.at(what.graph);
+            if (graph.exec == nullptr) return enqueue_nodes(id, graph.spec);
+            return context_->done("cuGraphLaunch",
+                                  context_->api().cuGraphLaunch(graph.exec, stream.stream));
+          }
           if constexpr (std::is_same_v<Work, server::BranchWork>)
             return what.kind == kOnce ? enqueue_nodes(id, *what.bodies.front())
                                       : maker_.add_branch(stream.stream, what);
@@ -150,7 +154,8 @@ Answered<void> CudaBackend::multiply(Id id, Stream& stream, const Gemm& op) {
   if (op.m == 0 || op.n == 0 || op.batch == 0) return {};
   if (capturing_ == nullptr) {
     const auto [grid, block] = product_shape(op);
-    if (Answered<void> ok = begin(id, stream, kProduct, {.grid = grid, .block = block}); !ok)
+    if (Answered<void> ok = requests_.begin(streams_, id, kProduct, {.grid = grid, .block = block});
+        !ok)
       return ok;
   }
   const int status = blas_->multiply(op, stream.stream);
@@ -166,17 +171,10 @@ Answered<server::LibraryAnswer> CudaBackend::ask(Id id, const server::CallWork& 
   return libraries_.call(work, streams_.at(id).stream);
 }
 
-// On the lane of the request's next kernel, and timed.
-Answered<void> CudaBackend::begin(Id id, Stream& stream, const std::string& kernel,
-                                  const server::LaunchWork& work) {
-  if (const auto lane = requests_.lane_of(id, kernel, work))
-    if (Answered<void> ok = streams_.go_to_lane(stream, *lane); !ok) return ok;
-  return requests_.begin_kernel(stream.stream, kernel, work);
-}
-
 Answered<void> CudaBackend::launch(Id id, Stream& stream, const server::LaunchWork& work) {
   if (capturing_ != nullptr) return modules_.launch(stream.stream, work);
-  if (Answered<void> ok = begin(id, stream, modules_.name_of(work.kernel), work); !ok) return ok;
+  if (Answered<void> ok = requests_.begin(streams_, id, modules_.name_of(work.kernel), work); !ok)
+    return ok;
   Answered<void> ok = modules_.launch(stream.stream, work);
   requests_.end_kernel(stream.stream, ok.has_value());
   return ok;
@@ -269,13 +267,6 @@ Answered<void> CudaBackend::enqueue_nodes(Id stream, const server::GraphSpec& sp
   for (const server::GraphSpec::Node& node : spec.nodes)
     if (ok && !node.empty) ok = enqueue(stream, node.work);
   return ok;
-}
-
-Answered<void> CudaBackend::launch_graph(Id id, Graph& graph) {
-  if (graph.exec != nullptr)
-    return context_->done("cuGraphLaunch",
-                          context_->api().cuGraphLaunch(graph.exec, streams_.at(id).stream));
-  return enqueue_nodes(id, graph.spec);
 }
 
 }  // namespace partita::remote::cuda

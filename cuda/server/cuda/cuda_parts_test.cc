@@ -172,7 +172,7 @@ TEST_F(CudaParts, ALaunchThatWasRefusedIsNotTimed) {
       requests.end_kernel(nullptr, kernel[0] == 'a');
     }
     EXPECT_EQ(requests.lane_of(0, "c", {}), 2u);
-    requests.client_waits();
+    requests.request_ended(false);
     EXPECT_EQ(requests.lane_of(0, "a", {}), 0u);
     context->api().cuStreamSynchronize(nullptr);
   }

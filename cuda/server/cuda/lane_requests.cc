@@ -68,8 +68,17 @@ Answered<abi::Event> LaneRequests::timing_event() {
   return event;
 }
 
-void LaneRequests::request_ended() {
-  marked_ = true;
+Answered<void> LaneRequests::begin(Streams& streams, server::Id id, const std::string& kernel,
+                                   const server::LaunchWork& work) {
+  Stream& stream = streams.at(id);
+  if (const auto lane = lane_of(id, kernel, work))
+    if (Answered<void> ok = streams.go_to_lane(stream, *lane); !ok) return ok;
+  return begin_kernel(stream.stream, kernel, work);
+}
+
+void LaneRequests::request_ended(bool said) {
+  if (marked_ && !said) return;
+  marked_ = said;
   end_request();
 }
 

@@ -35,9 +35,6 @@ class FakeBackend : public FakeKeeper {
   Polled poll() override;
   Answered<void> allocate(std::uint64_t address, std::uint64_t bytes) override;
   void release(std::uint64_t address) override;
-  Answered<void> limit_heap(std::uint64_t bytes) override {
-    return heap_ = bytes, Answered<void>();
-  }
   std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) override;
   Answered<Id> create(const ObjectSpec& spec) override;
   void destroy(ObjectKind kind, Id id) override;
@@ -56,7 +53,6 @@ class FakeBackend : public FakeKeeper {
   // of conditions.
   std::size_t objects() const;
   std::uint64_t memory_used() const { return used_; }
-  std::uint64_t heap() const { return heap_; }
   const std::map<Id, GraphSpec>& graphs() const { return graphs_; }
 
  private:
@@ -92,7 +88,7 @@ class FakeBackend : public FakeKeeper {
   DeviceSnapshot device_;
   Descriptor wake_;
   std::map<std::uint64_t, std::vector<std::byte>> memory_;
-  std::uint64_t used_ = 0, heap_ = kHeapBytes;
+  std::uint64_t used_ = 0;
   std::map<Id, Stream> streams_;
   std::map<Id, Event> events_;
   std::map<Id, GraphSpec> graphs_;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "base/repeats.h"
@@ -20,6 +21,12 @@ using Sequence = std::vector<std::size_t>;  // kernels as numbers
 
 constexpr std::size_t kMostOfGraphs = 1'000'000;  // nodes remembered or repeated of graphs
 constexpr int kDeepest = 32;                      // of graphs in graphs
+
+// What becomes a node of a captured graph and is no kernel.
+template <class Op>
+concept OtherNode =
+    std::is_same_v<Op, CopyDevice> || std::is_same_v<Op, Set> || std::is_same_v<Op, LibraryCall> ||
+    std::is_same_v<Op, HostCall> || std::is_same_v<Op, CopyOutLater>;
 
 // Reads the client's frames in their order.
 class Reader {
@@ -60,14 +67,9 @@ class Reader {
     else
       launched.push_back(std::move(one));
   }
-  // Nodes of captures that are no kernels.
-  void on(const CopyDevice& op) { other(op.stream); }
-  void on(const Set& op) { other(op.stream); }
-  void on(const LibraryCall& op) { other(op.stream); }
-  void on(const HostCall& op) { other(op.stream); }
-  void on(const CopyOutLater& op) { other(op.stream); }
-  void other(StreamHandle stream) {
-    if (const auto capture = capture_of(streams_, stream.value)) add(*capture->graph, {});
+  template <OtherNode Op>
+  void on(const Op& op) {
+    if (const auto capture = capture_of(streams_, op.stream.value)) add(*capture->graph, {});
   }
 
   void on(const CaptureBegin& op) {
