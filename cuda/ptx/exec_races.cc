@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ptx/barrier_word.h"
 #include "ptx/control.h"
 #include "ptx/exec.h"
 #include "ptx/memory_ops.h"
@@ -260,16 +261,29 @@ void land(Warp& w, unsigned lane, const auto& done) {
   });
 }
 
+// Where what threads leave for each other lies: at a barrier in memory by phase, who waits finds
+// that of the phase that is over.
+std::uint64_t meeting_place(const Op* op, const Warp& w, std::uint32_t offset) {
+  if ((op->flags & kPhased) == 0) return kSharedWindow + offset;
+  std::uint64_t word = 0;
+  std::memcpy(&word, w.shared + offset, sizeof word);
+  const std::uint64_t phase = word >> barrier_word::kPhaseAt & 1;
+  return kSharedWindow + offset + 1 + ((op->flags & kRelease) != 0 ? phase : phase ^ 1);
+}
+
 }  // namespace
 
 bool note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write) {
   Block& block = *w.block;
-  const bool strong = (op->flags & kStrong) != 0;
+  const bool strong = (op->flags & kStrong) != 0, releases = (op->flags & kRelease) != 0;
+  const bool updates = (op->flags & kUpdate) != 0, phased = (op->flags & kPhased) != 0;
+  const bool learns = strong && (phased ? !releases : !write || updates);
+  const bool tells = strong && write && (!phased || releases);
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
     const auto lane = static_cast<unsigned>(__builtin_ctz(left));
     if (!in_its_array(op, w, lane, offset[lane], write)) return false;
     const std::uint64_t place = kSharedWindow + offset[lane];
-    if (strong && (!write || (op->flags & kUpdate) != 0)) block.orders.acquire(w, lane, place);
+    if (learns) block.orders.acquire(w, lane, meeting_place(op, w, offset[lane]));
     Access access(op, w, lane, write);
     const std::uint32_t first = offset[lane] >> w.race.shift,
                         last = (offset[lane] + op->size - 1) >> w.race.shift;
@@ -278,7 +292,8 @@ bool note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write)
     if ((op->flags & kCopying) != 0)
       block.copies.push_back(
           {w.index * kLanes + lane, block.copy_groups[w.index * kLanes + lane], first, last});
-    if (strong && write) block.orders.release(w, lane, place, (op->flags & kRelease) != 0);
+    if (tells)
+      block.orders.release(w, lane, meeting_place(op, w, offset[lane]), releases);
     if (!access.conflicts() || (write && access.with_plain_write() &&
                                 stores_the_same(op, w, lane, offset, w.shared + offset[lane])))
       continue;

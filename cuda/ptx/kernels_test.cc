@@ -236,6 +236,11 @@ const std::vector<Sample> kFaulty = {
      "st.global.u8 [%rd6+1], %rs1; ld.global.u32 %r10, [%rd1];"},
     {"made after having arrived", "race",
      kSplit + "bar.arrive 1, 64;" + kWrite + "bra E; C: bar.sync 1, 64;" + kOtherWarp},
+    {"made after having arrived at a barrier in memory", "race",
+     kInit + kArrive + kWrite + kWait + kOtherWarp},
+    {"the next round, with one barrier in memory instead of two", "race",
+     kInit + "mov.u32 %r40, 0; R: st.shared.u32 [%r5], %r40;" + kArrive + kWait + kOtherWarp +
+         "add.u32 %r40, %r40, 1; setp.lt.u32 %p1, %r40, 3; @%p1 bra R;"},
     {"made in global memory after having arrived", "race",
      kSplit + "bar.arrive 1, 64; st.global.u32 [%rd3], %r9; bra E; C: bar.sync 1, 64;"
               "xor.b64 %rd6, %rd3, 128; ld.global.u32 %r10, [%rd6];"},
@@ -418,6 +423,12 @@ const std::vector<Sample> kRight = {
     {"made before having arrived, and more of its own after", "none",
      kSplit + kWrite + "bar.arrive 1, 64; st.shared.u32 [%r5+512], %r1; bra E; C: bar.sync 1, 64;" +
          kOtherWarp},
+    {"more of its own after having arrived at a barrier in memory", "none",
+     kInit + kWrite + kArrive + "st.shared.u32 [%r5+512], %r1;" + kWait + kOtherWarp, 64},
+    {"rounds between barriers in memory", "none",
+     kInit + "mov.u32 %r40, 0; R: st.shared.u32 [%r5], %r40;" + kArrive + kWait + kOtherWarp +
+         kArrive + "V: mbarrier.try_wait.shared.b64 %p6, [%r8+8], %rd9; @!%p6 bra V;"
+                   "add.u32 %r40, %r40, 1; setp.lt.u32 %p1, %r40, 3; @%p1 bra R;"},
     {"in global memory, a producer that arrives", "none",
      kSplit + "st.global.u32 [%rd3], %r9; bar.arrive 1, 64; bra E; C: bar.sync 1, 64;"
               "xor.b64 %rd6, %rd3, 128; ld.global.u32 %r10, [%rd6];"},
