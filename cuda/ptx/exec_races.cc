@@ -177,7 +177,7 @@ class GlobalAccess {
       with_write_ = true;
     }
     if (!write_ || other_ != 0) return;
-    if (const Seen last = {get(cell.reader), reader.tick}; meets(last)) other_ = last.entry;
+    if (const Seen last = {get(cell.reader), reader.tick, true}; meets(last)) other_ = last.entry;
   }
 
   bool conflicts() const { return other_ != 0; }
@@ -199,6 +199,7 @@ class GlobalAccess {
   struct Seen {
     std::uint64_t entry = 0;
     std::uint32_t tick = 0;
+    bool read = false;
   };
   template <class T>
   static T get(const T& of) {
@@ -227,7 +228,8 @@ class GlobalAccess {
     if (other == kSeveralBlocks) return block.has_acquired;
     if (other != block.linear)
       return block.has_acquired &&
-             time < block.run->published[other].load(std::memory_order_acquire);
+             (time < block.run->published[other].load(std::memory_order_acquire) ||
+              (seen.read && time < block.run->reads_published[other].load()));
     return time < block.barrier_time ||
            knows(w_, me_ % kLanes, entry & kThreadBits, seen.tick);
   }
@@ -292,8 +294,7 @@ bool note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write)
     if ((op->flags & kCopying) != 0)
       block.copies.push_back(
           {w.index * kLanes + lane, block.copy_groups[w.index * kLanes + lane], first, last});
-    if (tells)
-      block.orders.release(w, lane, meeting_place(op, w, offset[lane]), releases);
+    if (tells) block.orders.release(w, lane, meeting_place(op, w, offset[lane]), releases);
     if (!access.conflicts() || (write && access.with_plain_write() &&
                                 stores_the_same(op, w, lane, offset, w.shared + offset[lane])))
       continue;
@@ -334,15 +335,19 @@ void note_global(const Op* op, Warp& w, const std::uint64_t* address, bool write
 }
 
 // What the block did before the time is known to who reads there from now on.
-void publish(Block& block, std::uint32_t time) {
-  std::atomic<std::uint32_t>& known = block.run->published[block.linear];
+void publish(std::atomic<std::uint32_t>& known, std::uint32_t time) {
   if (time > known.load(std::memory_order_relaxed)) known.store(time, std::memory_order_release);
 }
 
 void note_order(const Op* op, Warp& w, const std::uint64_t* address, bool write) {
   if (w.check_global && w.mask != 0) {
+    Block& block = *w.block;
     const bool releases = (op->flags & kRelease) != 0;
-    if (write) publish(*w.block, releases ? end_time(*w.block) : w.block->fence_time);
+    if (write) {
+      publish(block.run->published[block.linear], releases ? end_time(block) : block.fence_time);
+      // What was read has come before a barrier opens: nobody's write can change it any more.
+      publish(block.run->reads_published[block.linear], block.barrier_time);
+    }
     if (!write || (op->flags & kUpdate) != 0) w.block->has_acquired = true;
   }
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {

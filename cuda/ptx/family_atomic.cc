@@ -132,8 +132,7 @@ void test(Site& at) {
   const std::uint32_t shift = at.registers.constant(barrier_word::kPhaseAt, 4);
   const std::uint32_t other = parity ? wide_source(at, 2) : at.source(2, Type::b64);
   // An atomic that changes nothing: it counts as what a lock may wait for.
-  emit_barrier(at, Atomic::barrier_expect, where, at.registers.constant(0, kBytes), now,
-               0);
+  emit_barrier(at, Atomic::barrier_expect, where, at.registers.constant(0, kBytes), now, 0);
   at.emit("shr.u64", {now, now, shift});
   if (!parity) at.emit("shr.u64", {of, other, shift});
   at.emit("setp.ne.u64", {d, now, parity ? other : of});
