@@ -64,6 +64,7 @@ struct RunCore {
   std::uint32_t threads = 0, warps = 0, shared_bytes = 0;
   // Of a check of global memory, by block: the first of its times that others do not know.
   std::vector<std::atomic<std::uint32_t>> published = {};
+  std::vector<std::atomic<std::uint32_t>> reads_published = {};  // the same of what it read alone
   unsigned global_shift = 2;  // of an address, for its word or byte
   std::atomic<bool> stop = false;   // asked for from outside
   std::atomic<bool> ended = false;  // a fault ended the launch

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ptx/barrier_word.h"
 #include "ptx/control.h"
 #include "ptx/exec.h"
 #include "ptx/memory_ops.h"
@@ -176,7 +177,7 @@ class GlobalAccess {
       with_write_ = true;
     }
     if (!write_ || other_ != 0) return;
-    if (const Seen last = {get(cell.reader), reader.tick}; meets(last)) other_ = last.entry;
+    if (const Seen last = {get(cell.reader), reader.tick, true}; meets(last)) other_ = last.entry;
   }
 
   bool conflicts() const { return other_ != 0; }
@@ -198,6 +199,7 @@ class GlobalAccess {
   struct Seen {
     std::uint64_t entry = 0;
     std::uint32_t tick = 0;
+    bool read = false;
   };
   template <class T>
   static T get(const T& of) {
@@ -226,7 +228,8 @@ class GlobalAccess {
     if (other == kSeveralBlocks) return block.has_acquired;
     if (other != block.linear)
       return block.has_acquired &&
-             time < block.run->published[other].load(std::memory_order_acquire);
+             (time < block.run->published[other].load(std::memory_order_acquire) ||
+              (seen.read && time < block.run->reads_published[other].load()));
     return time < block.barrier_time ||
            knows(w_, me_ % kLanes, entry & kThreadBits, seen.tick);
   }
@@ -260,16 +263,29 @@ void land(Warp& w, unsigned lane, const auto& done) {
   });
 }
 
+// Where what threads leave for each other lies: at a barrier in memory by phase, who waits finds
+// that of the phase that is over.
+std::uint64_t meeting_place(const Op* op, const Warp& w, std::uint32_t offset) {
+  if ((op->flags & kPhased) == 0) return kSharedWindow + offset;
+  std::uint64_t word = 0;
+  std::memcpy(&word, w.shared + offset, sizeof word);
+  const std::uint64_t phase = word >> barrier_word::kPhaseAt & 1;
+  return kSharedWindow + offset + 1 + ((op->flags & kRelease) != 0 ? phase : phase ^ 1);
+}
+
 }  // namespace
 
 bool note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write) {
   Block& block = *w.block;
-  const bool strong = (op->flags & kStrong) != 0;
+  const bool strong = (op->flags & kStrong) != 0, releases = (op->flags & kRelease) != 0;
+  const bool updates = (op->flags & kUpdate) != 0, phased = (op->flags & kPhased) != 0;
+  const bool learns = strong && (phased ? !releases : !write || updates);
+  const bool tells = strong && write && (!phased || releases);
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
     const auto lane = static_cast<unsigned>(__builtin_ctz(left));
     if (!in_its_array(op, w, lane, offset[lane], write)) return false;
     const std::uint64_t place = kSharedWindow + offset[lane];
-    if (strong && (!write || (op->flags & kUpdate) != 0)) block.orders.acquire(w, lane, place);
+    if (learns) block.orders.acquire(w, lane, meeting_place(op, w, offset[lane]));
     Access access(op, w, lane, write);
     const std::uint32_t first = offset[lane] >> w.race.shift,
                         last = (offset[lane] + op->size - 1) >> w.race.shift;
@@ -278,7 +294,7 @@ bool note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write)
     if ((op->flags & kCopying) != 0)
       block.copies.push_back(
           {w.index * kLanes + lane, block.copy_groups[w.index * kLanes + lane], first, last});
-    if (strong && write) block.orders.release(w, lane, place, (op->flags & kRelease) != 0);
+    if (tells) block.orders.release(w, lane, meeting_place(op, w, offset[lane]), releases);
     if (!access.conflicts() || (write && access.with_plain_write() &&
                                 stores_the_same(op, w, lane, offset, w.shared + offset[lane])))
       continue;
@@ -319,15 +335,19 @@ void note_global(const Op* op, Warp& w, const std::uint64_t* address, bool write
 }
 
 // What the block did before the time is known to who reads there from now on.
-void publish(Block& block, std::uint32_t time) {
-  std::atomic<std::uint32_t>& known = block.run->published[block.linear];
+void publish(std::atomic<std::uint32_t>& known, std::uint32_t time) {
   if (time > known.load(std::memory_order_relaxed)) known.store(time, std::memory_order_release);
 }
 
 void note_order(const Op* op, Warp& w, const std::uint64_t* address, bool write) {
   if (w.check_global && w.mask != 0) {
+    Block& block = *w.block;
     const bool releases = (op->flags & kRelease) != 0;
-    if (write) publish(*w.block, releases ? end_time(*w.block) : w.block->fence_time);
+    if (write) {
+      publish(block.run->published[block.linear], releases ? end_time(block) : block.fence_time);
+      // What was read has come before a barrier opens: nobody's write can change it any more.
+      publish(block.run->reads_published[block.linear], block.barrier_time);
+    }
     if (!write || (op->flags & kUpdate) != 0) w.block->has_acquired = true;
   }
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {

@@ -81,7 +81,8 @@ class Tracker {
     std::uint32_t lanes = 0;
     for (unsigned lane = 0; lane < kLanes; ++lane) {
       std::uint64_t bits = 0;
-      std::memcpy(&bits, w_.registers + in_.slots[reg] + lane * bytes, std::min(bytes, sizeof bits));
+      const std::byte* const at = w_.registers + in_.slots[reg] + lane * bytes;
+      std::memcpy(&bits, at, std::min(bytes, sizeof bits));
       lanes |= bits == 0 ? 1u << lane : 0;
     }
     return lanes & ~of(operand);

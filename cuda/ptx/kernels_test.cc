@@ -84,7 +84,8 @@ const std::string kArrive = "mbarrier.arrive.shared.b64 %rd9, [%r8+8];";
 const std::string kWait = "W: mbarrier.try_wait.shared.b64 %p6, [%r8+8], %rd9; @!%p6 bra W;";
 
 // Members: the lane's tile of 16 or 8 lanes.
-const std::string kTile16 = "and.b32 %r30, %r6, 16; mov.u32 %r31, 0xffff; shl.b32 %r31, %r31, %r30;";
+const std::string kTile16 =
+    "and.b32 %r30, %r6, 16; mov.u32 %r31, 0xffff; shl.b32 %r31, %r31, %r30;";
 const std::string kTile8 = "and.b32 %r30, %r6, 24; mov.u32 %r31, 0xff; shl.b32 %r31, %r31, %r30;";
 const std::string kMeet = "bar.warp.sync %r31;";
 std::string of_lane(int across) {  // what the lane with this bit turned wrote
@@ -93,7 +94,8 @@ std::string of_lane(int across) {  // what the lane with this bit turned wrote
 const std::string kFirst20 = "setp.ge.u32 %p1, %r6, 20; @%p1 exit;";
 const std::string kStore = "st.global.u32 [%rd3], %r10;";
 // Block 0 makes something and sets a flag, the others wait for it.
-const std::string kBlocks = "setp.ne.u32 %p3, %r1, 0; @%p3 exit; setp.ne.u32 %p2, %r50, 0; @%p2 bra C;";
+const std::string kBlocks =
+    "setp.ne.u32 %p3, %r1, 0; @%p3 exit; setp.ne.u32 %p2, %r50, 0; @%p2 bra C;";
 const std::string kTell = "mov.u32 %r24, 1; st.volatile.global.u32 [%rd1+4096], %r24;";
 const std::string kHear =
     "bra E; C: ld.volatile.global.u32 %r25, [%rd1+4096]; setp.eq.u32 %p4, %r25, 0; @%p4 bra C;";
@@ -213,8 +215,8 @@ const std::vector<Sample> kFaulty = {
      kTile16 + kWrite + kMeet + of_lane(16), 32},
     {"small tiles, and the neighbour tile's element", "race", kTile8 + kWrite + kMeet + of_lane(8)},
     {"halves that exchange apart", "race",
-     kHalves + "shfl.sync.idx.b32 %r12, %r1, 16, 31, 0xffff0000;" + of_lane(16) + "bra E; A:" +
-         kWrite + "shfl.sync.idx.b32 %r12, %r1, 0, 31, 0xffff;",
+     kHalves + "shfl.sync.idx.b32 %r12, %r1, 16, 31, 0xffff0000;" + of_lane(16) +
+         "bra E; A:" + kWrite + "shfl.sync.idx.b32 %r12, %r1, 0, 31, 0xffff;",
      32},
     {"tiles that meet after the write of one that does not", "race",
      "setp.eq.u32 %p1, %r6, 20; @%p1 bra A; mov.u32 %r31, 0xffefffff;" + kMeet + of_lane(8) +
@@ -236,6 +238,11 @@ const std::vector<Sample> kFaulty = {
      "st.global.u8 [%rd6+1], %rs1; ld.global.u32 %r10, [%rd1];"},
     {"made after having arrived", "race",
      kSplit + "bar.arrive 1, 64;" + kWrite + "bra E; C: bar.sync 1, 64;" + kOtherWarp},
+    {"made after having arrived at a barrier in memory", "race",
+     kInit + kArrive + kWrite + kWait + kOtherWarp},
+    {"the next round, with one barrier in memory instead of two", "race",
+     kInit + "mov.u32 %r40, 0; R: st.shared.u32 [%r5], %r40;" + kArrive + kWait + kOtherWarp +
+         "add.u32 %r40, %r40, 1; setp.lt.u32 %p1, %r40, 3; @%p1 bra R;"},
     {"made in global memory after having arrived", "race",
      kSplit + "bar.arrive 1, 64; st.global.u32 [%rd3], %r9; bra E; C: bar.sync 1, 64;"
               "xor.b64 %rd6, %rd3, 128; ld.global.u32 %r10, [%rd6];"},
@@ -246,12 +253,16 @@ const std::vector<Sample> kFaulty = {
     {"stored, from a lane that ended", "uninitialised",
      kFirst20 + "shfl.sync.idx.b32 %r10, %r1, 25, 31, -1;" + kStore},
     {"added up, from lanes that ended", "uninitialised",
-     kFirst20 + "mov.u32 %r10, %r1; shfl.sync.down.b32 %r11, %r10, 16, 31, -1;"
-                "add.u32 %r10, %r10, %r11; shfl.sync.down.b32 %r11, %r10, 8, 31, -1;"
-                "add.u32 %r10, %r10, %r11; setp.eq.u32 %p2, %r6, 0; @%p2 " + kStore},
+     kFirst20 +
+         "mov.u32 %r10, %r1; shfl.sync.down.b32 %r11, %r10, 16, 31, -1;"
+         "add.u32 %r10, %r10, %r11; shfl.sync.down.b32 %r11, %r10, 8, 31, -1;"
+         "add.u32 %r10, %r10, %r11; setp.eq.u32 %p2, %r6, 0; @%p2 " +
+         kStore},
     {"asked for, from a lane outside of the tile", "uninitialised",
-     kTile16 + "shfl.sync.bfly.b32 %r10, %r1, 16, 31, %r31; setp.lt.u32 %p2, %r10, 9;"
-               "@%p2 bra E;" + kWrite},
+     kTile16 +
+         "shfl.sync.bfly.b32 %r10, %r1, 16, 31, %r31; setp.lt.u32 %p2, %r10, 9;"
+         "@%p2 bra E;" +
+         kWrite},
     {"an address of a lane that was never there", "uninitialised",
      "shfl.sync.idx.b32 %r10, %r5, 12, 31, -1; ld.shared.u32 %r11, [%r10];", 40},
 };
@@ -418,22 +429,42 @@ const std::vector<Sample> kRight = {
     {"made before having arrived, and more of its own after", "none",
      kSplit + kWrite + "bar.arrive 1, 64; st.shared.u32 [%r5+512], %r1; bra E; C: bar.sync 1, 64;" +
          kOtherWarp},
+    {"more of its own after having arrived at a barrier in memory", "none",
+     kInit + kWrite + kArrive + "st.shared.u32 [%r5+512], %r1;" + kWait + kOtherWarp, 64},
+    {"rounds between barriers in memory", "none",
+     kInit + "mov.u32 %r40, 0; R: st.shared.u32 [%r5], %r40;" + kArrive + kWait + kOtherWarp +
+         kArrive +
+         "V: mbarrier.try_wait.shared.b64 %p6, [%r8+8], %rd9; @!%p6 bra V;"
+         "add.u32 %r40, %r40, 1; setp.lt.u32 %p1, %r40, 3; @%p1 bra R;"},
     {"in global memory, a producer that arrives", "none",
      kSplit + "st.global.u32 [%rd3], %r9; bar.arrive 1, 64; bra E; C: bar.sync 1, 64;"
               "xor.b64 %rd6, %rd3, 128; ld.global.u32 %r10, [%rd6];"},
     {"two flags, a fence before each", "none",
-     kBlocks + "st.global.u32 [%rd1], %r24; membar.gl; st.volatile.global.u32 [%rd1+4100], %r24;"
-               "st.global.u32 [%rd1+64], %r24; membar.gl;" + kTell + kHear +
-         "ld.global.u32 %r26, [%rd1+64]; ld.global.u32 %r26, [%rd1];",
+     kBlocks +
+         "st.global.u32 [%rd1], %r24; membar.gl; st.volatile.global.u32 [%rd1+4100], %r24;"
+         "st.global.u32 [%rd1+64], %r24; membar.gl;" +
+         kTell + kHear + "ld.global.u32 %r26, [%rd1+64]; ld.global.u32 %r26, [%rd1];",
+     64, 2},
+    {"read by a block that says so behind a barrier, then written by the next", "none",
+     "setp.ne.u32 %p3, %r1, 0; setp.ne.u32 %p2, %r50, 0; @%p2 bra B; ld.global.u32 %r10, [%rd3];"
+     "bar.sync 0; @%p3 bra E;" +
+         kTell +
+         "bra E; B: @%p3 bra J; W: ld.volatile.global.u32 %r25, [%rd1+4096];"
+         "setp.eq.u32 %p4, %r25, 0; @%p4 bra W; J: bar.sync 0; sub.u64 %rd6, %rd3, 256;"
+         "st.global.u32 [%rd6], %r9;",
      64, 2},
     {"the end of a sum, whose last lanes read nobody and drop it", "none",
-     kFirst20 + "mov.u32 %r12, 16; mov.u32 %r10, %r1;"
-                "L: shfl.sync.down.b32 %r11, %r10, %r12, 31, 0xfffff; add.u32 %r13, %r6, %r12;"
-                "setp.lt.u32 %p2, %r13, 20; @%p2 add.u32 %r10, %r10, %r11; shr.u32 %r12, %r12, 1;"
-                "setp.ne.u32 %p3, %r12, 0; @%p3 bra L;" + kStore},
+     kFirst20 +
+         "mov.u32 %r12, 16; mov.u32 %r10, %r1;"
+         "L: shfl.sync.down.b32 %r11, %r10, %r12, 31, 0xfffff; add.u32 %r13, %r6, %r12;"
+         "setp.lt.u32 %p2, %r13, 20; @%p2 add.u32 %r10, %r10, %r11; shr.u32 %r12, %r12, 1;"
+         "setp.ne.u32 %p3, %r12, 0; @%p3 bra L;" +
+         kStore},
     {"chosen, or not taken from a lane that ended", "none",
-     kFirst20 + "add.u32 %r12, %r6, 1; shfl.sync.idx.b32 %r11, %r1, %r12, 31, -1;"
-                "setp.lt.u32 %p2, %r6, 19; selp.b32 %r10, %r11, %r1, %p2;" + kStore +
+     kFirst20 +
+         "add.u32 %r12, %r6, 1; shfl.sync.idx.b32 %r11, %r1, %r12, 31, -1;"
+         "setp.lt.u32 %p2, %r6, 19; selp.b32 %r10, %r11, %r1, %p2;" +
+         kStore +
          "setp.gt.and.u32 %p3, %r11, %r1, %p2; @%p3 bra E; setp.gt.u32 %p4, %r11, 3;"
          "and.pred %p4, %p4, %p2; @%p4 st.global.u32 [%rd3+1024], %r11;"},
 };

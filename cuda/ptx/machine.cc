@@ -346,6 +346,7 @@ Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
     core.global_shift = arena.before_race_check(core.serial % kRaceSerials == 0,
                                                 core.program->accesses_global_bytes);
     core.published = std::vector<std::atomic<std::uint32_t>>(blocks);
+    core.reads_published = std::vector<std::atomic<std::uint32_t>>(blocks);
   }
   core.workspace = core.launch.cooperative ? shared->workspace : 0;
   core.threads = static_cast<std::uint32_t>(core.launch.block.volume());

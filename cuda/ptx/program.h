@@ -49,6 +49,7 @@ inline constexpr std::uint32_t kStrong = 2;     // volatile, relaxed, acquire, r
 inline constexpr std::uint32_t kRelease = 64;   // what the thread did before is seen with it
 inline constexpr std::uint32_t kUpdate = 128;   // an atomic: reads and writes
 inline constexpr std::uint32_t kCopying = 256;  // into shared memory, seen once waited for
+inline constexpr std::uint32_t kPhased = 512;   // a barrier in memory: arrives (kRelease) or waits
 // Flags of setp: how the result meets the predicate c.
 inline constexpr std::uint32_t kBoolAnd = 1, kBoolOr = 2, kBoolXor = 3, kBoolKinds = 3;
 inline constexpr std::uint32_t kNegateC = 4, kSecondResult = 8;
