@@ -80,6 +80,15 @@ interop::BalancedServices services_of(const fleet::FleetStatus& status) {
   return all;
 }
 
+// A balancer goes on with what it has rather than with nothing.
+Result<void> no_services(const fleet::FleetStatus& status) {
+  const std::string why = status.services.empty() ? fleet::why_no_services(status)
+                                                  : "none of its services can be written";
+  const std::string damaged = status.damaged.empty() ? "" : ": " + status.damaged.front();
+  return bad_input("",
+                   fmt::format("fleet {}: {}{}; nothing is written", status.fleet, why, damaged));
+}
+
 // Services that some node carries which is there.
 std::set<std::string> carried_by(const fleet::FleetStatus& status) {
   std::set<std::string> carried;
@@ -121,10 +130,17 @@ class Balancer {
  public:
   Balancer(Context& context, const BalanceFlags& flags) : context_(context), flags_(flags) {}
 
-  // Whether it could be written. A service that no node is said to carry stays where it was, beside
-  // where it is to be: it may run there still, and nowhere else yet. Who asks finds out.
+  // Whether it could be written; where no services are known, what is there stays. A service that
+  // no node is said to carry stays where it was, beside where it is to be: it may run there still,
+  // and nowhere else yet. Who asks finds out.
   Result<void> take(const fleet::FleetStatus& status) {
     interop::BalancedServices services = services_of(status);
+    const auto left_out = interop::leave_out_unfit(services);
+    for (const std::string& why : left_out)
+      if (std::ranges::count(left_out_, why) == 0) complain(context_, why + "; it is left out");
+    left_out_ = left_out;
+    if (services.empty() && (!flags_.watch || context_.files.exists(flags_.output.file)))
+      return no_services(status);
     const std::set<std::string> carried = carried_by(status);
     for (interop::BalancedService& one : services) {
       if (carried.contains(one.name))
@@ -178,6 +194,7 @@ class Balancer {
   Context& context_;
   const BalanceFlags& flags_;
   std::map<std::string, interop::BalancedService> last_;  // that had a node
+  std::vector<std::string> left_out_ = {};                // as it was said
   std::string content_, frame_;
   bool reload_due_ = false;
   std::int64_t reload_next_ = 0;
@@ -190,6 +207,7 @@ Result<Exit> from_document(Context& context, const BalanceFlags& flags) {
     complain(context, fmt::format("warning: {}: the fleet's store was not heard when it was "
                                   "written, so who carries what may be otherwise by now: {}",
                                   flags.file, status.fault));
+  if (status.services.empty()) return failed(no_services(status).error());
   const interop::BalancedServices services = services_of(status);
   const auto content = written(flags, services);
   if (!content) return failed({content.error().code, content.error().message, flags.file});
@@ -331,7 +349,9 @@ Result<Wishes> wishes_of(Context& context, const std::string& path) {
   const std::string& asked = whole ? text : *wishes.services;
   if (auto fine = control::wanted_services(asked); !fine)
     return bad_input(path, to_string(fine.error()));
-  TRY(fleet::parse_fleet_services(path, asked));
+  const auto read = TRY(fleet::parse_fleet_services(path, asked));
+  for (const plan::Terms& service : read.services)
+    TRY(fleet::parse_fleet_word(fmt::format("{}:{}: name", path, service.line), service.name));
   return wishes;
 }
 
