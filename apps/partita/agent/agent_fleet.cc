@@ -1,6 +1,7 @@
 #include "agent/agent_fleet.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -89,6 +90,14 @@ bool is_served(const control::Snapshot& now, const std::string& service) {
   return is->segments > 0 && is->ready_workers >= is->segments;
 }
 
+// The same as long as the state directory and the boot are: machines that were copied from one
+// image have the same host name and the same files.
+std::string word_of(const std::string& state_dir, const std::string& boot) {
+  struct stat is = {};
+  if (::stat(state_dir.c_str(), &is) != 0) return {};
+  return fmt::format("{}-{:x}-{:x}", boot.empty() ? "boot" : boot, is.st_dev, is.st_ino);
+}
+
 fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {
   fleet::Rates rates;
   for (const auto& [service, rate] : a)
@@ -127,7 +136,8 @@ AgentFleet::AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::E
     : context_(context),
       wishes_(std::move(wishes)),
       store_(std::move(store)),
-      begun_(context.clock.now_ns()) {}
+      begun_(context.clock.now_ns()),
+      self_(word_of(wishes_.state_dir, wishes_.boot)) {}
 
 AgentFleet::~AgentFleet() {
   {
@@ -291,6 +301,7 @@ void AgentFleet::hear(const control::Loop& loop) {
                            .zone = wishes_.fleet.zone,
                            .gateway = wishes_.fleet.gateway,
                            .grpc = wishes_.fleet.grpc,
+                           .agent = self_,
                            .gpus = gpus_of(snapshot, use)};
   record.runs = control::current_plan(use, memory.target, snapshot.assignment).gpus;
   tell_of_part(record, loop);

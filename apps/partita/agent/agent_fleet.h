@@ -64,6 +64,7 @@ class AgentFleet {
   const Wishes wishes_;
   const std::unique_ptr<fleet::EtcdStore> store_;
   const std::int64_t begun_;
+  const std::string self_;           // of this state directory, on this machine
   bool is_all_ = false;              // it carries all that is planned
   std::optional<fleet::Part> part_;  // taken; agent's thread alone
   std::string refused_;              // why the loop did not take its services
