@@ -112,7 +112,7 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
                         f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
             text = b"".join(iter(lambda: one.recv(65536), b"")).decode()
         head, body = text.split("\r\n\r\n", 1)
-        return int(head.split()[1]), json.loads(body)
+        return int(head.split()[1]), json.loads(body) if "application/json" in head else body
 
     def services_on(self, node):
         """Services of the instances that are on its machine; "" for one of none."""
@@ -183,6 +183,32 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
                 for piece in n["carries"]})
         self.assertEqual(self.fleet("drain", node, "--back").returncode, 0)
         self.assertEqual(self.fleet("drain", "nobody").returncode, 2)
+
+    def test_any_nodes_api_changes_the_fleet(self):
+        self.ready()
+        services = SERVICES % 300
+        code, said = self.ask("n2", "/v1/fleet/services?mode=approve", "PUT", services)
+        self.assertEqual((code, said["sentence"]), (
+            202, "fleet default: wanted; what it changes waits for `partita approve --fleet`"))
+        for body in ("", services + "surprise: 1\n", services.replace("chat", "a/b")):
+            self.assertEqual(self.ask("n2", "/v1/fleet/services", "PUT", body)[0], 400, body)
+        self.until(lambda: "proposal" in self.status())
+        self.assertEqual(self.ask("n3", "/v1/fleet/approve?digest=0", "POST")[0], 409)
+        self.assertEqual(self.ask("n3", "/v1/fleet/approve", "POST")[0], 202)
+        self.until(self.carried)
+        node = self.nodes_of("chat")[0]
+        code, text = self.ask("n1", "/v1/fleet/explain?of=chat")
+        self.assertEqual(code, 200)
+        self.assertIn("chat 300 req/s", text)
+        self.assertEqual(self.ask("n1", "/v1/fleet/services?mode=automatic", "PUT", services)[0],
+                         202)
+        code, said = self.ask("n1", f"/v1/fleet/nodes/{node}/drain", "POST")
+        self.assertEqual(code, 202)
+        self.assertIn("go to other nodes", said["sentence"])
+        self.until(lambda: self.carried(without=(node,)))
+        self.ask("n1", f"/v1/fleet/nodes/{node}/drain?back=true", "POST")
+        self.until(lambda: not any(one["drained"] for one in self.status()["nodes"]))
+        self.assertEqual(self.ask("n1", "/v1/fleet/nodes/nobody/drain", "POST")[0], 400)
 
     def test_decisions_wait_for_a_person(self):
         self.ready()

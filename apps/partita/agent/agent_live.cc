@@ -514,8 +514,8 @@ class LiveRun {
                                      .wake = [this] { signals_.wake(); },
                                      .say = [this](const std::string& text) { say(text); }}));
     fleet_ = std::move(joined);
-    desk_.set_fleet([this](std::string operation, std::function<void(Result<std::string>)> answer) {
-      fleet_->tell_of(std::move(operation), std::move(answer));
+    desk_.set_fleet([this](AgentFleet::Call call, std::function<void(Result<std::string>)> answer) {
+      fleet_->tell_of(std::move(call), std::move(answer));
     });
     return {};
   }
