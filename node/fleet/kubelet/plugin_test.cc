@@ -12,7 +12,7 @@ namespace {
 TEST(Plugin, GivesBackWhatAClaimHadThatIsGoneAndNotListedThen) {
   MemoryFiles files;
   RealClock clock;
-  const auto api = KubeApi::to({.url = "http://127.0.0.1:1"}, files, clock);  // nobody is there
+  const auto api = KubeApi::to({"http://127.0.0.1:1", "", ""}, files, clock);  // nobody is there
   ASSERT_TRUE(api) << to_string(api.error());
   NodeLook node;
   for (const char* owner : {"claim:u1/d1", "claim:u2/d2", "claim:u3/d3", "job"}) {
@@ -31,7 +31,7 @@ TEST(Plugin, GivesBackWhatAClaimHadThatIsGoneAndNotListedThen) {
   int lists = 0;
   const auto list = [&] {
     ++lists;
-    return Result<ClaimList>(ClaimList{{Claim{.uid = "u1"}, Claim{.uid = "u3"}}, ""});
+    return Result<ClaimList>(ClaimList{{{"ml", "c1", "u1"}, {"ml", "c3", "u3"}}, ""});
   };
   EXPECT_FALSE(plugin.publish(claims, 0));
   EXPECT_TRUE(plugin.return_gone(list).empty());
