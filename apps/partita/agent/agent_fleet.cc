@@ -1,15 +1,19 @@
 #include "agent/agent_fleet.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "agent/agent.h"
+#include "api/documents.h"
+#include "base/append.h"
 #include "control/planning.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/peers.h"
 #include "fleet/brain/status.h"
+#include "fleet/fleet_desk.h"
 #include "fleet/fleet_place.h"
 #include "forms/serving_forms.h"
 
@@ -89,6 +93,14 @@ bool is_served(const control::Snapshot& now, const std::string& service) {
   return is->segments > 0 && is->ready_workers >= is->segments;
 }
 
+// The same as long as the state directory and the boot are: machines that were copied from one
+// image have the same host name and the same files.
+std::string word_of(const std::string& state_dir, const std::string& boot) {
+  struct stat is = {};
+  if (::stat(state_dir.c_str(), &is) != 0) return {};
+  return fmt::format("{}-{:x}-{:x}", boot.empty() ? "boot" : boot, is.st_dev, is.st_ino);
+}
+
 fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {
   fleet::Rates rates;
   for (const auto& [service, rate] : a)
@@ -127,7 +139,8 @@ AgentFleet::AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::E
     : context_(context),
       wishes_(std::move(wishes)),
       store_(std::move(store)),
-      begun_(context.clock.now_ns()) {}
+      begun_(context.clock.now_ns()),
+      self_(word_of(wishes_.state_dir, wishes_.boot)) {}
 
 AgentFleet::~AgentFleet() {
   {
@@ -156,7 +169,7 @@ void AgentFleet::run() {
     fault_ = turn.trouble ? "its store: " + to_string(*turn.trouble) : "";
     if (!turn.trouble) known_ms_ = wishes_.wall_ms();
     if (!turn.trouble) tell_gateway(agent);
-    for (const Question& one : asked) one.answer(document(one.operation, agent));
+    for (const Question& one : asked) one.answer(document(one.call, agent));
     const std::string state =
         turn.trouble ? fault_ + "; this node goes on with its part" : turn.waits;
     hold.lock();
@@ -218,16 +231,34 @@ void AgentFleet::tell_of_budget(const control::Snapshot& now) {
   now_.record.holds_budget = holds_;
 }
 
-void AgentFleet::tell_of(std::string operation, std::function<void(Result<std::string>)> answer) {
+void AgentFleet::tell_of(Call call, std::function<void(Result<std::string>)> answer) {
   {
     const std::lock_guard hold(lock_);
-    asked_.push_back({std::move(operation), std::move(answer)});
+    asked_.push_back({std::move(call), std::move(answer)});
   }
   wake_.notify_all();
 }
 
-Result<std::string> AgentFleet::document(const std::string& operation,
-                                         fleet::FleetAgent& agent) const {
+// What people change is read anew and written at once, whoever leads.
+Result<std::string> AgentFleet::changed(const Call& call) const {
+  FleetDesk desk(*store_, wishes_.fleet.name, call.user);
+  if (call.name == "fleet_apply") {
+    const auto wishes = TRY(parse_fleet_wishes("body", call.body));
+    TRY(desk.read());
+    const auto said = TRY(desk.apply(wishes, {call.survive, call.mode}));
+    return api::receipt_json({0, joined(said, "; ")});
+  }
+  TRY(desk.read());
+  if (call.name == "fleet_explain") return desk.explain(call.of);
+  const auto said =
+      TRY(call.name == "fleet_approve" ? desk.approve(call.of) : desk.drain(call.of, call.back));
+  return api::receipt_json({0, said});
+}
+
+Result<std::string> AgentFleet::document(const Call& call, fleet::FleetAgent& agent) const {
+  const std::string& operation = call.name;
+  if (operation != "fleet" && operation != "fleet_plan" && operation != "fleet_history")
+    return changed(call);
   if (operation == "fleet_history") return history_json(agent.view());
   if (operation == "fleet") {
     auto status = status_of(agent.view(), wishes_.fleet.name);
@@ -291,6 +322,7 @@ void AgentFleet::hear(const control::Loop& loop) {
                            .zone = wishes_.fleet.zone,
                            .gateway = wishes_.fleet.gateway,
                            .grpc = wishes_.fleet.grpc,
+                           .agent = self_,
                            .gpus = gpus_of(snapshot, use)};
   record.runs = control::current_plan(use, memory.target, snapshot.assignment).gpus;
   tell_of_part(record, loop);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "act/gateway_peers.h"
+#include "api/backend.h"
 #include "context.h"
 #include "control/host/agent.h"
 #include "control/host/agent_file.h"
@@ -40,8 +41,9 @@ class AgentFleet {
   ~AgentFleet();
 
   std::vector<control::Inquiry> take_inquiries();
-  // Answers an operation of the API, by its name, after the next turn; any thread.
-  void tell_of(std::string operation, std::function<void(Result<std::string>)> answer);
+  // Answers an operation of the API after the next turn; any thread.
+  using Call = api::Backend::FleetCall;
+  void tell_of(Call call, std::function<void(Result<std::string>)> answer);
   // What its GPUs may draw together now; nothing: it has no budget.
   std::optional<double> budget_w();
   // How the node is after a step of its loop.
@@ -51,7 +53,8 @@ class AgentFleet {
   AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::EtcdStore> store);
   void run();
   void tell(const std::string& sentence);  // with lock_ held
-  Result<std::string> document(const std::string& operation, fleet::FleetAgent& agent) const;
+  Result<std::string> document(const Call& call, fleet::FleetAgent& agent) const;
+  Result<std::string> changed(const Call& call) const;
   void handed(const fleet::Part& part, const control::Reply& reply);
   void take_budget(const fleet::Turn& turn);          // with lock_ held
   void tell_of_budget(const control::Snapshot& now);  // the same
@@ -64,6 +67,7 @@ class AgentFleet {
   const Wishes wishes_;
   const std::unique_ptr<fleet::EtcdStore> store_;
   const std::int64_t begun_;
+  const std::string self_;           // of this state directory, on this machine
   bool is_all_ = false;              // it carries all that is planned
   std::optional<fleet::Part> part_;  // taken; agent's thread alone
   std::string refused_;              // why the loop did not take its services
@@ -84,7 +88,7 @@ class AgentFleet {
   std::int64_t spoken_ms_ = -1'000'000'000;  // when the store answered last; before: never
   std::vector<std::string> said_;            // by its thread
   struct Question {
-    std::string operation;
+    Call call;
     std::function<void(Result<std::string>)> answer;
   };
   std::vector<Question> asked_;

@@ -54,7 +54,7 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
     if (auto done = stay(); !done) return done;
     if (auto done = hear(); !done) return done;
     turn_.budget = budget_of(view_, settings_.node, node.budget);
-    if (auto done = register_node(node); !done) return done;
+    if (auto done = register_node(node); !done || !registered_) return done;
     if (auto done = stand(); !done) return done;
     return lead();
   };
@@ -64,7 +64,7 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
     lose(done.error());
     return std::exchange(turn_, {});
   }
-  if (node.busy) return std::exchange(turn_, {});
+  if (node.busy || !registered_) return std::exchange(turn_, {});
   if (const auto own = view_.parts.find(settings_.node);
       own != view_.parts.end() && own->second.revision > node.record.taken)
     read_up_others();  // whom it waits for
@@ -175,8 +175,9 @@ void FleetAgent::hear_of(const std::string& key, std::optional<std::string> valu
     known->second = {version, hash_of(*value), 0};
   else if (is_known)
     known_.erase(known);
-  if (value && (is_history || is_rates || rest.starts_with("nodes/") ||
-                (rest.starts_with("parts/") && key != keys_.part(settings_.node)))) {
+  const bool is_own = key == keys_.node(settings_.node) || key == keys_.part(settings_.node);
+  const bool is_others = !is_own && (rest.starts_with("nodes/") || rest.starts_with("parts/"));
+  if (value && (is_history || is_rates || is_others)) {
     unread_[key] = {*std::move(value), version};
   } else {
     unread_.erase(key);
@@ -201,14 +202,38 @@ void FleetAgent::read_up() {
   unread_.clear();
 }
 
+// Who writes the record of this node, under a lease that is alive, and is another agent.
+bool FleetAgent::is_anothers(const NodeNow& node) const {
+  const auto there = view_.nodes.find(settings_.node);
+  if (registered_ || there == view_.nodes.end()) return false;
+  const std::string& other = there->second.agent;
+  return !other.empty() && !node.record.agent.empty() && other != node.record.agent;
+}
+
 Result<void> FleetAgent::register_node(const NodeNow& node) {
+  if (is_anothers(node)) {
+    turn_.budget = node.budget;
+    turn_.waits = fmt::format(
+        "another agent is registered as '{}': this node is none of the fleet until that one is "
+        "gone, or it has a name of its own (`fleet.node`)",
+        settings_.node);
+    return {};
+  }
   const bool other = moved(rated_, node.rates) || moved(uncarried_, node.uncarried) ||
                      judged_ != node.verdicts ||
                      moved(drawn_.value_or(0), node.gpu_draw_w.value_or(0));
   const bool rates_due = now_ms_ - rated_ms_ >= kRatesMs && other;
   if (node.record == registered_ && !rates_due) return {};
   Transaction transaction;
-  transaction.changes.push_back({keys_.node(settings_.node), write(node.record), lease_});
+  const std::string key = keys_.node(settings_.node);
+  if (!registered_) {
+    const auto known =
+        std::ranges::lower_bound(known_, key, {}, &std::pair<std::string, Known>::first);
+    const bool is_known = known != known_.end() && known->first == key;
+    transaction.conditions.push_back(
+        {Condition::What::version, key, is_known ? known->second.version : 0});
+  }
+  transaction.changes.push_back({key, write(node.record), lease_});
   if (rates_due || !registered_)
     transaction.changes.push_back(
         {keys_.rates(settings_.node),
@@ -219,6 +244,10 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
   if (!done) {
     if (done.error().code == ErrorCode::not_found) lease_ = 0;
     return failed(done.error());
+  }
+  if (!done->done) {  // written by another since: all is read again
+    watch_.reset();
+    return {};
   }
   if (transaction.changes.size() > 1) {
     rated_ = node.rates, uncarried_ = node.uncarried;

@@ -3,6 +3,7 @@
 // part the node may take. It has no clock and no thread; calls of the store are all that may wait.
 // Whatever fails, the node goes on with what it took; the next turn begins anew.
 //
+// Two agents of one node's name: the first has it, the other registers nothing and takes nothing.
 // Fencing: parts are written in transactions that name the leader's election and what the part was;
 // who was leader once writes nothing. A node takes only parts newer than what it took.
 // Single-threaded; the store outlives it.
@@ -83,6 +84,8 @@ class FleetAgent {
   void hear_of(const std::string& key, std::optional<std::string> value, long version);
   void read_up_others();
   void read_up();
+  bool is_anothers(const NodeNow& node) const;
+  // Not registered afterwards: another agent has the name, or was faster.
   Result<void> register_node(const NodeNow& node);
   Result<void> stand();
   Result<void> lead();
