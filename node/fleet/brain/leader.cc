@@ -640,7 +640,7 @@ void Leader::Work::shrink() {
 void Leader::Work::hold_back(Part& part, const At& at) const {
   if (at.grows) return;
   for (const auto& [name, other] : nodes_) {
-    if (&other == &at || !other.counts) continue;
+    if (&other == &at || !other.counts || !other.able) continue;  // nobody waits for who cannot
     // It may have taken less meanwhile, of a part that this one came instead of.
     const bool unsure = other.pending && !other.grows && other.part->waits_for.empty();
     const bool due = std::ranges::any_of(at.held, [&](const auto& one) {

@@ -299,8 +299,8 @@ bool FleetAgent::missed_long_enough() {
                              [&](const auto& one) { return now_ms_ - one.second >= kMissedMs; });
 }
 
-// Who had a part for long and has not carried out anything since, and waits for nobody; the history
-// says so.
+// Who has a part in hand, or could have, and has not carried out anything for long; the history says
+// so. Who waits for others is not late.
 Result<void> FleetAgent::look_for_overdue() {
   std::map<std::string, Pending> pending;
   std::set<std::string> overdue;
@@ -309,7 +309,7 @@ Result<void> FleetAgent::look_for_overdue() {
     const auto is = view_.nodes.find(node);
     if (is == view_.nodes.end() || is->second.ready >= part.revision) continue;
     const bool waits = !part.waits_for.empty() || !part.elsewhere.empty();
-    if (waits && is->second.taken < part.revision) continue;
+    if (waits && is->second.taken <= is->second.ready) continue;
     const auto before = pending_.find(node);
     const bool same = before != pending_.end() && before->second.ready == is->second.ready;
     const Pending now = same ? before->second : Pending{is->second.ready, now_ms_};

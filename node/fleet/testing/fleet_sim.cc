@@ -669,7 +669,7 @@ class FleetSim {
     tell(fmt::format("{} takes revision {}", node.record.node, part.revision));
     ++report_.parts;
     node.content = std::move(part);
-    if (rng_stuck_.below(60) == 0) get_stuck(node);
+    if (rng_stuck_.below(30) == 0) get_stuck(node);
     go_on(node);
     if (rng_.below(50) == 0)
       kill_agent(node);  // before it wrote down what it took
@@ -681,7 +681,7 @@ class FleetSim {
   void get_stuck(SimNode& node) {
     tell(node.record.node + " will not get on with it, and says nothing");
     ++report_.stuck;
-    node.stuck_ms = now_ + kOverdueMs + 4 * kRecoveryMs;
+    node.stuck_ms = now_ + 4 * kOverdueMs;  // or until all is healed
     excuse_all();
     for (const auto& [service, rate] : rates_)
       excused_ms_[service] = std::max(excused_ms_[service], now_ + kOverdueMs + 2 * kRecoveryMs);
