@@ -48,6 +48,8 @@ class AgentFleet {
   std::optional<double> budget_w();
   // How the node is after a step of its loop.
   void hear(const control::Loop& loop);
+  // The agent has looked, or waits in a change and could: what was heard last is still so.
+  void looked();
 
  private:
   AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::EtcdStore> store);
@@ -56,6 +58,7 @@ class AgentFleet {
   Result<std::string> document(const Call& call, fleet::FleetAgent& agent) const;
   Result<std::string> changed(const Call& call) const;
   void handed(const fleet::Part& part, const control::Reply& reply);
+  void hand_over_again(const control::AgentMemory& memory);  // with lock_ held
   void take_budget(const fleet::Turn& turn);          // with lock_ held
   void tell_of_budget(const control::Snapshot& now);  // the same
   void tell_of_part(fleet::NodeRecord& record, const control::Loop& loop);
@@ -71,6 +74,7 @@ class AgentFleet {
   bool is_all_ = false;              // it carries all that is planned
   std::optional<fleet::Part> part_;  // taken; agent's thread alone
   std::string refused_;              // why the loop did not take its services
+  std::int64_t again_ns_ = 0;        // not before then are they handed over again
   fleet::Rates carries_;
   std::string fault_;  // of the store, and when it was heard last; its thread alone
   std::int64_t known_ms_ = 0;
@@ -80,6 +84,7 @@ class AgentFleet {
   std::mutex lock_;
   std::condition_variable wake_;
   fleet::NodeNow now_;  // of the next turn
+  std::int64_t looked_ms_ = 0;
   bool heard_ = false, ending_ = false;
   std::optional<fleet::Part> to_hand_;
   bool handing_ = false;

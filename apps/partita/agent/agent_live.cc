@@ -444,7 +444,7 @@ class LiveRun {
       const bool anew = signals_.reread();
       if (anew) reread();
       const std::int64_t next = woken || anew ? agent_->step() : agent_->glance();
-      desk_.looked(wall_clock_ms());
+      tell_looked();
       leases_.sweep();
       keep_events();
       if (signals_.ending()) break;
@@ -616,7 +616,7 @@ class LiveRun {
       doors.budget_w = [this] { return fleet_ ? fleet_->budget_w() : std::nullopt; };
     doors.errands = [this] { return desk_.take_errands(); };
     doors.ending = [this] {  // asked while a change is made, between glances
-      desk_.looked(wall_clock_ms());
+      tell_looked();
       return signals_.ending();
     };
     doors.record = [this](const history::Event& event) -> Result<void> {
@@ -663,6 +663,10 @@ class LiveRun {
     });
     std::ranges::move(fleet_->take_inquiries(), std::back_inserter(asked));
     return asked;
+  }
+  void tell_looked() {
+    desk_.looked(wall_clock_ms());
+    if (fleet_) fleet_->looked();
   }
   void publish(const control::Loop& loop) {
     desk_.publish(loop);

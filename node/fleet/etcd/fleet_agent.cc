@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <string_view>
 
 #include "fleet/brain/documents.h"
@@ -50,6 +51,16 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
   now_ms_ = now_ms;
   wall_ms_ = wall_ms;
   turn_.budget = node.budget;
+  carries_ = !node.record.carries.empty();
+  if (const std::int64_t unseen = now_ms - node.seen_ms.value_or(now_ms);
+      unseen > (node.busy ? kUnseenInChangeMs : kUnseenMs)) {
+    lose({ErrorCode::environment,
+          fmt::format("its GPUs have not answered for {} s: its lease ends", unseen / 1000), ""});
+    turn_.unseen = true;
+    turn_.heard_ms = kept_ms_;
+    return std::exchange(turn_, {});
+  }
+  forget_lost_rates();
   const auto all = [&]() -> Result<void> {
     if (auto done = stay(); !done) return done;
     if (auto done = hear(); !done) return done;
@@ -85,7 +96,11 @@ bool FleetAgent::may_go(const Part& part, const NodeRecord& is) {
 }
 
 void FleetAgent::leave() {
-  if (lease_ != 0) static_cast<void>(store_.revoke(lease_).has_value());
+  const auto own = view_.parts.find(settings_.node);
+  const bool stays = carries_ || (own != view_.parts.end() && !own->second.services.empty());
+  if (lease_ != 0 && !stays) static_cast<void>(store_.revoke(lease_).has_value());
+  if (lease_ != 0 && stays && leads())
+    static_cast<void>(commit_as_leader({{}, {{keys_.leader(), {}, 0}}}).has_value());
   lease_ = fence_ = 0;
   registered_.reset();
 }
@@ -175,6 +190,15 @@ void FleetAgent::hear_of(const std::string& key, std::optional<std::string> valu
     known->second = {version, hash_of(*value), 0};
   else if (is_known)
     known_.erase(known);
+  if (is_rates) {
+    const std::string node(rest.substr(rest.find('/') + 1));
+    if (const auto unread = unread_.find(key); !value && unread != unread_.end())
+      view_.hear(keys_, key, unread->second.value, unread->second.version);
+    const auto last = view_.rates.find(node);
+    view_.lost_rates.erase(node);
+    if (!value && last != view_.rates.end())
+      view_.lost_rates[node] = last->second, lost_ms_[node] = now_ms_;
+  }
   const bool is_own = key == keys_.node(settings_.node) || key == keys_.part(settings_.node);
   const bool is_others = !is_own && (rest.starts_with("nodes/") || rest.starts_with("parts/"));
   if (value && (is_history || is_rates || is_others)) {
@@ -304,14 +328,54 @@ bool FleetAgent::missed_long_enough() {
                              [&](const auto& one) { return now_ms_ - one.second >= kMissedMs; });
 }
 
+// Who has a part in hand, or could have, and has not carried out anything for long; the history says
+// so. Who waits for others is not late.
+Result<void> FleetAgent::look_for_overdue() {
+  std::map<std::string, Pending> pending;
+  std::set<std::string> overdue;
+  std::string others;
+  for (const auto& [node, part] : view_.parts) {
+    const auto is = view_.nodes.find(node);
+    if (is == view_.nodes.end() || is->second.ready >= part.revision) continue;
+    const bool waits = !part.waits_for.empty() || !part.elsewhere.empty();
+    if (waits && is->second.taken <= is->second.ready) continue;
+    const auto before = pending_.find(node);
+    const bool same = before != pending_.end() && before->second.ready == is->second.ready;
+    const Pending now = same ? before->second : Pending{is->second.ready, now_ms_};
+    pending[node] = now;
+    if (now_ms_ - now.since_ms < kOverdueMs) continue;
+    overdue.insert(node);
+    if (!view_.overdue.contains(node)) others += (others.empty() ? "" : ", ") + node;
+  }
+  pending_ = std::move(pending);
+  if (overdue == view_.overdue) return {};
+  view_.overdue = std::move(overdue);
+  changed_ = true;
+  if (others.empty()) return {};
+  turn_.said.push_back(fmt::format("not counted on, for no part was carried out in {} s: {}",
+                                   kOverdueMs / 1000, others));
+  return record(turn_.said.back(), 0);
+}
+
+void FleetAgent::forget_lost_rates() {
+  std::erase_if(lost_ms_, [&](const auto& one) {
+    if (now_ms_ - one.second < kLostRatesMs) return false;
+    changed_ = view_.lost_rates.erase(one.first) > 0 || changed_;
+    return true;
+  });
+}
+
 Result<void> FleetAgent::lead() {
   if (fence_ == 0) {
     missed_.clear();
+    pending_.clear();
+    view_.overdue.clear();
     decision_.reset();
     return {};
   }
   read_up();
   if (auto done = divide_power(); !done || fence_ == 0) return done;
+  if (auto done = look_for_overdue(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};
   // Of the same view a leader decides the same.
   if (!changed_ && (decision_ || now_ms_ - decided_ms_ < kDecideMs)) return {};
