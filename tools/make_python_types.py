@@ -11,7 +11,8 @@ import pathlib
 import sys
 import textwrap
 
-KINDS = ("BatchReport", "BatchSchedule", "Refusal", "ServingPlan", "ServingReport", "Verdict")
+KINDS = ("BatchReport", "BatchSchedule", "GraphRun", "Refusal", "ServingPlan", "ServingReport",
+         "Verdict")
 HEAD = '''"""The documents as types: what their JSON Schemas say. Written by
 tools/make_python_types.py."""
 

@@ -194,6 +194,8 @@ constexpr FlagWords kWords[] = {
      "ask for its error; 0: the program's own"},
     {"--file", "FILE", "A history file, instead of history.db in the state directory"},
     {"--files", "DIR", "Write the files for Slurm into this folder, to look at", "--folder"},
+    {"--fill", "BUFFER=FILE",
+     "Fill this buffer with the bytes of the file, whatever the graph says; may be repeated"},
     {"--first", "", "Run with real-time priority: less delay on a busy machine"},
     {"--first-port", "PORT", "First port for {port}; the next ones count up"},
     {"--fleet", "FILE|ENDPOINTS",
@@ -555,6 +557,7 @@ constexpr FlagWords kWords[] = {
     {"--sample-interval", "SECONDS",
      "Seconds per line of the power trace (default: the configuration's sampling_intvl)",
      "--interval"},
+    {"--save", "BUFFER=FILE", "Write this buffer to the file after the run; may be repeated"},
     {"--scale", "X", "Factor for the times of the kernels"},
     {"--scenario", "",
      "server: Poisson requests to one model, VALID or INVALID by their 99th percentile, as "

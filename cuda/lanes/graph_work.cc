@@ -56,11 +56,15 @@ exec::Work work_of(const GraphTask& task, int units, double rounds_per_us) {
 }  // namespace
 
 exec::TaskGraph graph_of(const plan::GraphProblem& problem, const hw::Topology& topology,
-                         Clock* clock) {
+                         Clock* clock, const CodeOf& code) {
   const double speed = clock != nullptr ? rounds_per_us(*clock) : 0;
   exec::TaskGraph graph;
-  for (const GraphTask& task : problem.tasks)
-    graph.add(task.name, work_of(task, topology.units(), speed));
+  for (const GraphTask& task : problem.tasks) {
+    exec::Work work = work_of(task, topology.units(), speed);
+    if (task.code && code)
+      std::get<exec::LaneWork>(work).run = code(static_cast<int>(graph.tasks().size()));
+    graph.add(task.name, std::move(work));
+  }
   for (std::size_t task = 0; task < problem.tasks.size(); ++task)
     for (const int before : problem.tasks[task].after) graph.depend(static_cast<int>(task), before);
   return graph;

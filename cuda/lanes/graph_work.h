@@ -2,6 +2,8 @@
 // vocabulary, so that the pictures serve for it.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/clock.h"
@@ -11,10 +13,14 @@
 
 namespace partita::carry {
 
+// What the work-groups of a task that has code run.
+using CodeOf = std::function<std::function<void(std::int64_t group)>(int task)>;
+
 // The graph of a problem whose tasks, with `clock`, compute as long as they say on a core alone,
-// and copy as many bytes; without, there is nothing to run. Kernels ask for units of `topology`.
+// and copy as many bytes; those with code run that. Without a clock there is nothing to run.
+// Kernels ask for units of `topology`.
 exec::TaskGraph graph_of(const plan::GraphProblem& problem, const hw::Topology& topology,
-                         Clock* clock);
+                         Clock* clock, const CodeOf& code = nullptr);
 
 // What ran, on `threads` threads and the units of `topology`.
 plan::GraphRun told(const exec::GraphRun& run, std::string driver, const hw::Topology& topology,

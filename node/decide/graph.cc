@@ -47,6 +47,16 @@ Result<void> check_units(const std::string& file, const plan::GraphProblem& prob
   return {};
 }
 
+Result<void> check_work(const std::string& file, const plan::GraphProblem& problem) {
+  for (const plan::GraphTask& task : problem.tasks)
+    if (task.code && task.work_us <= 0)
+      return bad_input(fmt::format("{}:{}", file, task.line),
+                       fmt::format("--driver sim does not run kernel '{}': task '{}' has to say "
+                                   "how long its work-groups take (work_us)",
+                                   task.code->kernel, task.name));
+  return {};
+}
+
 std::function<std::optional<hw::UnitMask>(int task, const std::vector<int>& running)> graph_masks(
     const plan::GraphProblem& problem, const hw::Topology& topology) {
   return [&problem, &topology](int number, const std::vector<int>& running) {

@@ -22,6 +22,9 @@ Result<void> check_copies(const std::string& file, const plan::GraphProblem& pro
 Result<void> check_units(const std::string& file, const plan::GraphProblem& problem,
                          const hw::Topology& topology);
 
+// In virtual time every kernel says how long its work takes; the refusal names the task's line.
+Result<void> check_work(const std::string& file, const plan::GraphProblem& problem);
+
 // The units of a kernel by its policy or the graph's, in the GPU's atoms, given how many kernels
 // run on each unit; none where nothing is granted. Refers to both arguments.
 std::function<std::optional<hw::UnitMask>(int task, const std::vector<int>& running)> graph_masks(

@@ -2,10 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
+#include <set>
 
+#include "base/elements.h"
 #include "base/fields.h"
 #include "base/nearest.h"
+#include "base/tell.h"
 #include "base/unicode.h"
 #include "forms/graph_forms.h"
 
@@ -14,6 +19,9 @@ namespace {
 
 constexpr Range kUnits{.low = 1, .high = hw::kMaxUnits};
 constexpr Range kOverlap{.low = 0, .high = hw::kMaxUnits};
+// Of any GPU, in threads and bytes; the one that runs it may allow less.
+constexpr int kMaxBlock = 1024;
+constexpr int kMaxShared = 1 << 20;
 
 // A word of the file, safe to print.
 std::string shown_word(std::string_view word) {
@@ -26,13 +34,15 @@ class GraphReader {
       : document_(document), policies_(policies), fields_(document) {}
 
   Result<GraphProblem> read() {
-    fields_.only({"api_version", "kind", "name", "policy", "overlap_limit", "tasks"});
+    fields_.only({"api_version", "kind", "name", "policy", "overlap_limit", "buffers", "tasks"});
     fields_.exactly("kind", "TaskGraph");
     if (fields_.has("api_version")) fields_.exactly("api_version", "partita/v1");
     if (fields_.has("name")) problem_.name = fields_.name("name");
     if (fields_.has("policy")) problem_.policy = policy(fields_);
     if (fields_.has("overlap_limit"))
       problem_.overlap_limit = fields_.integer("overlap_limit", kOverlap);
+    if (fields_.has("buffers"))
+      for (const Node& item : fields_.list("buffers", kMaxGraphBuffers)) read_buffer(item);
     const std::vector<Node>& items = fields_.list("tasks", kMaxGraphTasks);
     if (items.empty()) fields_.refuse("tasks", "'tasks' is empty");
     for (const Node& item : items) {
@@ -82,10 +92,111 @@ class GraphReader {
     problem_.tasks.push_back(std::move(task));
   }
 
+  // A number may be spelled as text, so that it is as exact as it is written.
+  static std::string spelled(Fields& fields, std::string_view key) {
+    const Node* node = fields.node().find(key);
+    if (node->kind == Node::Kind::number && node->text.empty())
+      return fmt::format("{}", node->number);
+    return fields.text(key);
+  }
+
+  void read_buffer(const Node& item) {
+    Fields fields(fields_, item);
+    GraphBuffer buffer;
+    buffer.line = item.line;
+    fields.only({"name", "type", "count", "fill", "save"});
+    buffer.name = fields.name("name");
+    buffer.type = fields.text("type");
+    const auto type = element_type(buffer.type);
+    if (!type) return fields.refuse("type", type.error().message);
+    const Range range{.low = 1, .high = kMaxGraphBufferBytes / static_cast<double>(type->bytes)};
+    buffer.count = static_cast<std::uint64_t>(fields.whole("count", range));
+    if (fields.has("fill")) buffer.fill = spelled(fields, "fill");
+    if (!buffer.fill.starts_with('@') && !fields.error()) {
+      if (const auto filled = fill_elements({}, *type, buffer.fill); !filled)
+        fields.refuse("fill", "'fill' is zero, ramp, a number or @FILE: " + filled.error().message);
+    }
+    if (fields.has("save")) buffer.save = fields.text("save");
+    if (!buffers_.insert(buffer.name).second)
+      fields.refuse("name", fmt::format("there are two buffers '{}'", buffer.name));
+    problem_.buffers.push_back(std::move(buffer));
+  }
+
+  // A number, or a list of up to three.
+  static std::array<std::uint32_t, 3> extent(Fields& fields, const std::string& key, int most) {
+    std::array<std::uint32_t, 3> sizes{1, 1, 1};
+    if (!fields.has(key)) return sizes;
+    const Range range{.low = 1, .high = static_cast<double>(most)};
+    if (fields.node().find(key)->kind != Node::Kind::list) {
+      sizes[0] = static_cast<std::uint32_t>(fields.whole(key, range));
+      return sizes;
+    }
+    const std::vector<Node>& items = fields.list(key, sizes.size());
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const double value = items[i].kind == Node::Kind::number ? items[i].number : 0;
+      if (value < 1 || value > most || value != std::floor(value))
+        fields.refuse(items[i], fmt::format("'{}' is whole numbers from 1 to {}", key, most));
+      sizes[i] = static_cast<std::uint32_t>(std::clamp(value, 1.0, range.high));
+    }
+    if (items.empty()) fields.refuse(key, fmt::format("'{}' has one to three numbers", key));
+    std::uint64_t all = 1;
+    for (const std::uint32_t size : sizes) all *= size;
+    if (all > static_cast<std::uint64_t>(most))
+      fields.refuse(key, fmt::format("'{}' is {} in all, at most {} are allowed", key, all, most));
+    return sizes;
+  }
+
+  void read_argument(Fields& fields, const Node& item, GraphCode& code) {
+    const std::string& text = item.text;
+    code.arguments.push_back(text);
+    if (buffers_.contains(text)) return;
+    const std::size_t colon = text.find(':');
+    if (item.kind != Node::Kind::string || colon == text.npos)
+      return fields.refuse(item, fmt::format("argument '{}' is neither a buffer of this file nor "
+                                             "TYPE:VALUE",
+                                             shown_word(text)));
+    const auto type = element_type(std::string_view(text).substr(0, colon));
+    const auto bits =
+        type ? element_bits(*type, std::string_view(text).substr(colon + 1)) : failed(type.error());
+    if (!bits)
+      fields.refuse(item, fmt::format("argument '{}': {}", shown_word(text), bits.error().message));
+  }
+
+  // What a kernel really runs.
+  void read_code(Fields& fields, GraphTask& task) {
+    GraphCode& code = task.code.emplace();
+    const bool ptx = fields.has("ptx");
+    if (ptx && fields.has("library"))
+      fields.refuse("library", "a task has either 'ptx' or 'library'");
+    std::vector<std::string_view> keys{"name",  "kind",   "after",         "work_us", "units",
+                                       "share", "policy", "overlap_limit", "kernel",  "arguments"};
+    for (const std::string_view key :
+         ptx ? std::vector<std::string_view>{"ptx", "grid", "block", "shared"}
+             : std::vector<std::string_view>{"library", "groups"})
+      keys.push_back(key);
+    fields.only(keys);
+    (ptx ? code.ptx : code.library) = fields.text(ptx ? "ptx" : "library");
+    code.kernel = fields.text("kernel");
+    code.grid = extent(fields, "grid", kMaxGraphGroups);
+    code.block = extent(fields, "block", kMaxBlock);
+    if (fields.has("shared"))
+      code.shared = static_cast<std::uint32_t>(fields.integer("shared", {.high = kMaxShared}));
+    if (ptx) task.groups = static_cast<int>(code.grid[0] * code.grid[1] * code.grid[2]);
+    if (!fields.has("arguments")) return;
+    for (const Node& item : fields.list("arguments", kMaxGraphArguments))
+      read_argument(fields, item, code);
+  }
+
   void read_kernel(Fields& fields, GraphTask& task) {
-    fields.only({"name", "kind", "after", "work_us", "groups", "units", "share", "policy",
-                 "overlap_limit"});
-    task.work_us = fields.number("work_us", {.high = kMaxGraphWorkUs, .above = true});
+    const bool real = fields.has("ptx") || fields.has("library");
+    if (real) {
+      read_code(fields, task);
+    } else {
+      fields.only({"name", "kind", "after", "work_us", "groups", "units", "share", "policy",
+                   "overlap_limit"});
+    }
+    if (!real || fields.has("work_us"))
+      task.work_us = fields.number("work_us", {.high = kMaxGraphWorkUs, .above = true});
     if (fields.has("groups"))
       task.groups = fields.integer("groups", {.low = 1, .high = kMaxGraphGroups});
     if (fields.has("units")) task.units = fields.integer("units", kUnits);
@@ -174,8 +285,27 @@ class GraphReader {
   Fields fields_;
   GraphProblem problem_;
   std::map<std::string, int> number_of_;
+  std::set<std::string> buffers_;
   std::size_t edges_ = 0;
 };
+
+void tell_code(Form& f, const GraphCode& code) {
+  const bool ptx = !code.ptx.empty();
+  const auto sizes = [](const std::array<std::uint32_t, 3>& all) {
+    return std::vector<int>(all.begin(), all.end());
+  };
+  f.told(ptx ? "ptx" : "library", ptx ? code.ptx : code.library);
+  f.told("kernel", code.kernel);
+  f.optional(ptx).told("grid", sizes(code.grid));
+  f.optional(ptx).told("block", sizes(code.block));
+  f.optional(ptx).told("shared", static_cast<int>(code.shared));
+  f.told("arguments", code.arguments);
+}
+
+void tell_buffer(Form& f, const GraphBuffer& buffer) {
+  tell(f, "name", buffer.name, "type", buffer.type, "count", buffer.count, "fill", buffer.fill);
+  f.optional(!buffer.save.empty()).told("save", buffer.save);
+}
 
 void tell_task(Form& f, const GraphProblem& problem, const GraphTask& task) {
   const bool copies = task.kind == GraphTaskKind::copy, lane = task.kind == GraphTaskKind::lane;
@@ -185,8 +315,9 @@ void tell_task(Form& f, const GraphProblem& problem, const GraphTask& task) {
   f.told("name", task.name);
   f.told("kind", to_string(task.kind));
   f.optional(copies).told("bytes", task.bytes);
-  f.optional(!copies).told("work_us", task.work_us);
-  f.optional(lane).told("groups", task.groups);
+  f.optional(!copies && (!task.code || task.work_us > 0)).told("work_us", task.work_us);
+  if (task.code) tell_code(f, *task.code);
+  f.optional(lane && (!task.code || task.code->ptx.empty())).told("groups", task.groups);
   f.optional(lane && task.units > 0).told("units", task.units);
   f.optional(lane && task.units <= 0).told("share", task.share);
   f.optional(lane && !task.policy.empty()).told("policy", task.policy);
@@ -210,6 +341,9 @@ std::string graph_json(const GraphProblem& problem) {
     if (problem.name.empty()) f.line("  ");
     f.told("policy", problem.policy);
     f.told("overlap_limit", problem.overlap_limit);
+    f.line("  ")
+        .optional(!problem.buffers.empty())
+        .rows("buffers", problem.buffers, tell_buffer, {.indent = "    "});
     f.line("  ").rows("tasks", problem.tasks.size(), task, {.indent = "    "});
   });
 }

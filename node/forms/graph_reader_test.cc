@@ -53,6 +53,81 @@ tasks:
   EXPECT_EQ(*again, *problem);
 }
 
+constexpr const char* kReal = R"(kind: TaskGraph
+buffers:
+  - {name: x, type: f32, count: 1000, fill: ramp}
+  - {name: y, type: u64, count: 1e3, fill: 18446744073709551615, save: y.bin}
+  - {name: z, type: s8, count: 3, fill: '@z.bin'}
+tasks:
+  - {name: a, kind: lane, ptx: k.ptx, kernel: scale, grid: [4, 2], block: 256, shared: 64,
+     arguments: [x, y, f32:0.5, u32:1000], units: 2}
+  - {name: b, kind: lane, library: l.so, kernel: f, groups: 9, arguments: [y], work_us: 3,
+     after: [a]}
+  - {name: c, kind: lane, ptx: k.ptx, kernel: empty}
+)";
+
+TEST(GraphReader, ReadsWhatKernelsRun) {
+  auto problem = parse_graph("g.yaml", kReal, kWords);
+  ASSERT_TRUE(problem) << to_string(problem.error());
+  EXPECT_EQ(problem->buffers,
+            (std::vector<GraphBuffer>{{"x", "f32", 1000, "ramp", "", 3},
+                                      {"y", "u64", 1000, "18446744073709551615", "y.bin", 4},
+                                      {"z", "s8", 3, "@z.bin", "", 5}}));
+  const auto& [a, b, c] = std::tie(problem->tasks[0], problem->tasks[1], problem->tasks[2]);
+  EXPECT_EQ(
+      a.code,
+      (GraphCode{
+          "k.ptx", "", "scale", {4, 2, 1}, {256, 1, 1}, 64, {"x", "y", "f32:0.5", "u32:1000"}}));
+  EXPECT_EQ(a.groups, 8);
+  EXPECT_EQ(a.work_us, 0);
+  EXPECT_EQ(b.code, (GraphCode{"", "l.so", "f", {1, 1, 1}, {1, 1, 1}, 0, {"y"}}));
+  EXPECT_EQ(b.groups, 9);
+  EXPECT_EQ(b.work_us, 3);
+  EXPECT_EQ(c.code, (GraphCode{"k.ptx", "", "empty"}));
+  auto again = parse_graph("again.json", graph_json(*problem), kWords);
+  ASSERT_TRUE(again) << to_string(again.error());
+  for (GraphProblem* one : {&*again, &*problem}) {
+    for (GraphTask& task : one->tasks) task.line = 0;
+    for (GraphBuffer& buffer : one->buffers) buffer.line = 0;
+  }
+  EXPECT_EQ(*again, *problem);
+}
+
+TEST(GraphReader, RefusesBuffersAndArguments) {
+  const std::string x = "{name: x, type: f32, count: 4}";
+  const std::string run = "name: a, kind: lane, ptx: k.ptx, kernel: k";
+  const struct {
+    std::string buffers, task, words;
+  } cases[] = {
+      {x + ", " + x, run, "g.yaml:2: there are two buffers 'x'"},
+      {"{name: x, type: i32, count: 4}", run, "g.yaml:2: no type 'i32'"},
+      {"{name: x, type: f32, count: 0}", run, "g.yaml:2: 'count' is 0"},
+      {"{name: x, type: f64, count: 1e10}", run, "g.yaml:2: 'count' is 1"},
+      {"{name: x, type: u8, count: 4, fill: 256}", run, "zero, ramp, a number or @FILE: '256' is"},
+      {"{name: x, type: u8, count: 4, fill: none}", run, "'none' is no whole number"},
+      {x, run + ", arguments: [y]", "argument 'y' is neither a buffer of this file nor TYPE:VALUE"},
+      {x, run + ", arguments: [x, u32:-1]", "argument 'u32:-1': '-1' is less than u32 holds"},
+      {x, run + ", arguments: [f31:0]", "argument 'f31:0': no type 'f31'"},
+      {x, run + ", grid: [1, 2, 3, 4]", "'grid' has 4 items"},
+      {x, run + ", grid: [2000, 2000]", "'grid' is 4000000 in all, at most 1000000"},
+      {x, run + ", block: 1025", "'block' is 1025"},
+      {x, run + ", groups: 4", "g.yaml:3: unknown key 'groups'"},
+      {x, run + ", library: l.so", "either 'ptx' or 'library'"},
+      {x, "name: a, kind: lane, library: l.so", "'kernel' is missing"},
+      {x, "name: a, kind: lane, library: l.so, kernel: f, grid: 4", "unknown key 'grid'"},
+      {x, "name: a, kind: cpu, work_us: 1, ptx: k.ptx", "unknown key 'ptx'"},
+  };
+  for (const auto& one : cases) {
+    const auto problem = parse_graph(
+        "g.yaml",
+        fmt::format("kind: TaskGraph\nbuffers: [{}]\ntasks: [{{{}}}]\n", one.buffers, one.task),
+        kWords);
+    ASSERT_FALSE(problem) << one.words;
+    EXPECT_THAT(to_string(problem.error()), testing::HasSubstr(one.words));
+    EXPECT_THAT(to_string(problem.error()), testing::StartsWith("g.yaml:"));
+  }
+}
+
 TEST(GraphReader, NamesTheTasksOfACycle) {
   const auto problem = read(R"(- {name: start, kind: cpu, work_us: 1}
 - {name: x, kind: cpu, work_us: 1, after: [z]}

@@ -4,6 +4,7 @@
 // Limits: kMaxGraphTasks tasks, kMaxGraphEdges dependencies.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,21 +19,47 @@ inline constexpr std::size_t kMaxGraphEdges = 1'000'000;
 inline constexpr int kMaxGraphGroups = 1'000'000;
 inline constexpr double kMaxGraphWorkUs = 1e9;  // of a task, or a work-group
 inline constexpr double kMaxGraphBytes = 1e12;  // of a copy
+inline constexpr std::size_t kMaxGraphBuffers = 10'000;
+inline constexpr double kMaxGraphBufferBytes = 17'179'869'184;  // of one: 16 GiB
+inline constexpr std::size_t kMaxGraphArguments = 1'000;        // of a kernel
 
 enum class GraphTaskKind { cpu, lane, copy };
 const char* to_string(GraphTaskKind kind);
+
+// Memory that kernels of the graph work on.
+struct GraphBuffer {
+  std::string name;           // unique
+  std::string type = "f32";   // of its elements, a word of base/elements.h
+  std::uint64_t count = 1;    // of elements
+  std::string fill = "zero";  // as fill_elements has it, or @FILE of raw bytes
+  std::string save = {};      // file that it is written to after the run; empty: none
+  int line = 0;               // of the file; 0: of none
+  bool operator==(const GraphBuffer&) const = default;
+};
+
+// What a kernel runs: one of a PTX file, in blocks of threads, or a function of a shared library,
+// `void NAME(int64_t group, void* const* arguments)`, each argument a pointer to its value.
+struct GraphCode {
+  std::string ptx, library;  // the file: one of the two, the other is empty
+  std::string kernel;        // its name there
+  std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};  // of PTX
+  std::uint32_t shared = 0;                 // of PTX: bytes of dynamic shared memory of a block
+  std::vector<std::string> arguments = {};  // names of buffers, or TYPE:VALUE
+  bool operator==(const GraphCode&) const = default;
+};
 
 struct GraphTask {
   std::string name;  // unique
   GraphTaskKind kind = GraphTaskKind::lane;
   std::vector<int> after;            // tasks that must have ended; each once
   double work_us = 0;                // cpu: of the task; lane: of each work-group on a unit alone
-  int groups = 1;                    // lane: work-groups
+  int groups = 1;                    // lane: work-groups; blocks of its grid
   int units = 0;                     // lane: that it shall get; 0: `share` of those there are
   double share = 1;                  // lane, where units is 0: above 0, at most 1
   double bytes = 0;                  // copy
   std::string policy;                // lane: of its mask; empty: the graph's
   std::optional<int> overlap_limit;  // lane: none: the graph's
+  std::optional<GraphCode> code;     // lane: real work; work_us may be 0 then
   int line = 0;                      // of the file; 0: of none
   bool operator==(const GraphTask&) const = default;
 };
@@ -42,6 +69,7 @@ struct GraphProblem {
   std::vector<GraphTask> tasks;
   std::string policy = "fair";
   int overlap_limit = 0;  // units of a mask that may run other kernels already
+  std::vector<GraphBuffer> buffers = {};
   bool operator==(const GraphProblem&) const = default;
 };
 

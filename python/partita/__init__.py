@@ -16,21 +16,24 @@ called from several threads; see docs/python.md.
     agent = partita.Client("https://node1:8123", token=...)
     print(agent.state()["doing"])
 
-A Client has a method per call of the agent's API and needs no library."""
+A Client has a method per call of the agent's API and needs no library. run_graph() runs a task
+graph on arrays of this process, by the program `partita`."""
 
 from partita._client import ApiError, Client, NoAnswer
 from partita._functions import (gpus, plan, schedule, schema, simulate, verify, verify_schedule)
+from partita._graph import KernelFault, run_graph
 from partita._library import BadInput, Infeasible, PartitaError, version
 from partita._reading import read, write
 from partita.agent_documents import (AgentBatch, AgentBatches, AgentChange, AgentState, Health,
                                      History, Latest, Lease, Leases, NodeState, Receipt, Series,
                                      Version)
-from partita.documents import (BatchSchedule, Refusal, ServingPlan, ServingReport, Verdict)
+from partita.documents import (BatchSchedule, GraphRun, Refusal, ServingPlan, ServingReport,
+                               Verdict)
 
 __all__ = [
     "AgentBatch", "AgentBatches", "AgentChange", "AgentState", "ApiError", "BadInput",
-    "BatchSchedule", "Client", "Health", "History", "Infeasible", "Latest", "NoAnswer",
-    "Lease", "Leases", "NodeState", "PartitaError", "Receipt", "Refusal", "Series", "ServingPlan",
-    "ServingReport", "Verdict", "Version", "gpus", "plan", "read", "schedule", "schema", "simulate",
-    "verify", "verify_schedule", "version", "write",
+    "BatchSchedule", "Client", "GraphRun", "Health", "History", "Infeasible", "KernelFault",
+    "Latest", "NoAnswer", "Lease", "Leases", "NodeState", "PartitaError", "Receipt", "Refusal",
+    "Series", "ServingPlan", "ServingReport", "Verdict", "Version", "gpus", "plan", "read",
+    "run_graph", "schedule", "schema", "simulate", "verify", "verify_schedule", "version", "write",
 ]

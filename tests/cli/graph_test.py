@@ -2,12 +2,15 @@
 and clear refusals."""
 
 import os
+import pathlib
 import re
 import resource
+import struct
 import unittest
 import xml.etree.ElementTree
 
 import harness
+import ptx_test
 
 AFTER = {"load": [], "prepare": [], "left": ["load"], "right": ["load", "prepare"],
          "more": ["left"], "join": ["more", "right"], "store": ["join"]}  # the documented graph
@@ -152,6 +155,86 @@ tasks:
             done = self.run_partita("graph", "run", *args, **limits)
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertRegex(done.stderr.decode(), f"^partita: .*{words}.*\n$")
+
+
+REAL = """kind: TaskGraph
+buffers:
+  - {name: x, type: f32, count: 100, fill: ramp}
+  - {name: y, type: f32, count: 100, fill: 7}
+  - {name: z, type: f32, count: 100, save: z.bin}
+tasks:
+  - {name: first, kind: lane, ptx: kernels.ptx, kernel: scale, grid: 4, block: 32, units: 1,
+     arguments: [x, y, f32:0.5, u32:100]}
+  - {name: second, kind: lane, ptx: kernels.ptx, kernel: scale, grid: 4, block: 32, units: 2,
+     arguments: [y, z, f32:-3, u32:100], after: [first]}
+"""
+
+
+class RealKernelsTest(harness.CliTest):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("graphs"))
+        self.write("graphs/kernels.ptx", ptx_test.KERNELS)
+        self.write("graphs/real.yaml", REAL)
+
+    def words(self, name):
+        return list(struct.unpack("<100f", pathlib.Path(self.path(name)).read_bytes()))
+
+    def test_values(self):
+        """Kernels in order on buffers that come from files and go to files."""
+        at = ("graph", "run", "graphs/real.yaml", "--gpu", "1x2")
+        run = self.json(*at, "--compare")
+        self.assertEqual([task["kind"] for task in run["tasks"]], ["lane"] * 2)
+        self.assertEqual(self.words("graphs/z.bin"), [-1.5 * i for i in range(100)])
+        given = [float(3 * i + 1) for i in range(100)]
+        pathlib.Path(self.path("given.bin")).write_bytes(struct.pack("<100f", *given))
+        self.ok(*at, "--fill", "x=given.bin", "--save", "y=y.bin", "--sequential")
+        self.assertEqual(self.words("y.bin"), [value / 2 for value in given])
+        self.assertEqual(self.words("graphs/z.bin"), [-1.5 * value for value in given])
+        self.assertIn("ok: 2 tasks, 1 dependencies", self.ok("graph", "check", "graphs/real.yaml"))
+        timed = REAL.replace("units: 1", "units: 1, work_us: 5").replace("units: 2", "work_us: 2")
+        self.write("graphs/timed.yaml", timed)
+        simulated = self.json("graph", "run", "graphs/timed.yaml", "--driver", "sim", "--gpu",
+                              "1x2")
+        self.assertEqual(simulated["time_us"], 4 * 5 + 2 * 2)
+
+    def test_a_fault(self):
+        """Its text, status 1, and nothing is saved."""
+        self.write("graphs/fault.yaml", REAL.replace("f32:0.5, u32:100", "f32:0.5, u32:101"))
+        done = self.run_partita("graph", "run", "graphs/fault.yaml", "--gpu", "1x2")
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertRegex(done.stderr.decode(), "(?s)^partita: task 'first': .*400-byte allocation")
+        self.assertFalse(os.path.exists(self.path("graphs/z.bin")))
+
+    def test_refusals(self):
+        run, check = ("graph", "run"), ("graph", "check")
+        library = os.environ["PARTITA"].replace("/partita", "/libpartita.so.0")
+        self.write("graphs/library.yaml", f"""kind: TaskGraph
+tasks: [{{name: a, kind: lane, library: {library}, kernel: no_such_function}}]
+""")
+        self.write("few.bin", "x")
+        for old, new, command, words in (
+                ("u32:100]}", "u32:100, y]}", check,
+                 "graphs/changed.yaml:7: task 'first': scale takes 4 arguments; there are 5"),
+                ("u32:100]}", "u64:100]}", check, "argument 4 of scale has 4 bytes; 'u64:100' has"),
+                ("kernel: scale", "kernel: scala", check, "scala"),
+                ("kernels.ptx", "none.ptx", check, "graphs/none.ptx"),
+                ("fill: ramp", "fill: '@none.bin'", check, "'graphs/none.bin', which is not there"),
+                ("fill: ramp", "fill: '@../few.bin'", run, "400 bytes, graphs/../few.bin has 1"),
+                ("", "", (*run, "--driver", "sim"),
+                 "graphs/changed.yaml:7: --driver sim does not run kernel 'scale'"),
+                ("", "", (*run, "--driver", "green_ctx"),
+                 "'green_ctx' is not one of cpu_mask, sim"),
+                ("", "", (*run, "--fill", "w=few.bin"), "--fill: 'w=few.bin': expects BUFFER=FILE"),
+                ("", "", (*run, "--save", "x"), "--save: 'x': expects BUFFER=FILE")):
+            with self.subTest(words):
+                self.write("graphs/changed.yaml", REAL.replace(old, new) if old else REAL)
+                done = self.run_partita(*command, "graphs/changed.yaml")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(words, done.stderr.decode())
+        done = self.run_partita("graph", "run", "graphs/library.yaml")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("no function 'no_such_function' that is exported", done.stderr.decode())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The Python package on libpartita, against the program: the same documents for the same inputs."""
 
+import array
 import ctypes
 import json
 import os
@@ -25,6 +26,7 @@ import partita  # noqa: E402 (it looks for the library that is named above)
 
 sys.path.insert(0, str(SOURCE / "tests/cli"))
 from harness import SERVICES, profiles  # noqa: E402
+from ptx_test import KERNELS  # noqa: E402
 
 PROFILES = profiles()
 TASKS = "task,time_s_1g,time_s_2g,time_s_4g\na,8,5,3\nb,4,3,2\nc,9,5,3\n"
@@ -34,6 +36,15 @@ INPUTS = {"services": SERVICES, "profiles": PROFILES}
 def same(plan):
     """Without what a clock measured."""
     return {key: value for key, value in plan.items() if key != "stats"}
+
+
+GRAPH = {"kind": "TaskGraph", "buffers": [
+    {"name": "x", "type": "f32", "count": 100}, {"name": "y", "type": "f32", "count": 100},
+    {"name": "z", "type": "f32", "count": 100, "fill": 7}], "tasks": [
+    {"name": "first", "kind": "lane", "ptx": "kernels.ptx", "kernel": "scale", "grid": 4,
+     "block": 32, "arguments": ["x", "y", "f32:0.5", "u32:100"]},
+    {"name": "second", "kind": "lane", "ptx": "kernels.ptx", "kernel": "scale", "grid": [2, 2],
+     "block": 32, "arguments": ["y", "z", "f32:-3", "u32:64"], "after": ["first"]}]}
 
 
 class PythonTest(unittest.TestCase):
@@ -187,6 +198,28 @@ class PythonTest(unittest.TestCase):
              PACKAGES / "partita", SOURCE / "python/examples/demo.py"],
             capture_output=True, check=False, text=True, cwd=PACKAGES)
         self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_graphs_of_kernels(self):
+        """On arrays of this process, against plain loops; a path, a text and a document."""
+        kernels = self.folder / "kernels.ptx"
+        kernels.write_text(KERNELS, encoding="utf-8")
+        (self.folder / "graph.json").write_text(json.dumps(GRAPH), encoding="utf-8")
+        absolute = json.dumps(GRAPH).replace("kernels.ptx", str(kernels))
+        x = [float(i * i) for i in range(100)]
+        for graph in (self.folder / "graph.json", absolute, json.loads(absolute)):
+            y, z = array.array("f", [1] * 100), bytearray(400)
+            run = partita.run_graph(graph, buffers={"x": bytes(array.array("f", x)), "y": y,
+                                                    "z": memoryview(z)}, gpu="1x2")
+            self.assertEqual((run["kind"], len(run["tasks"])), ("GraphRun", 2))
+            self.assertEqual(list(y), [value / 2 for value in x])
+            # blocks (0,0) .. (1,1): %ctaid.x is 0 or 1 alone
+            wanted = [-1.5 * value for value in x[:64]] + [0] * 36
+            self.assertEqual(list(array.array("f", bytes(z))), wanted)
+        fault = absolute.replace("u32:100", "u32:101")
+        with self.assertRaisesRegex(partita.KernelFault, "(?s)task 'first': .*400-byte"):
+            partita.run_graph(fault, gpu="1x2")
+        with self.assertRaisesRegex(partita.BadInput, "buffer 'x' has 400 bytes"):
+            partita.run_graph(absolute, buffers={"x": b"abc"}, gpu="1x2")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 
 #include <charconv>
+#include <filesystem>
 #include <thread>
 
 #include "base/rng.h"
@@ -22,6 +23,7 @@
 #include "lanes/examples/strassen.h"
 #include "lanes/graph_run.h"
 #include "lanes/graph_work.h"
+#include "lanes/kernels/graph_kernels.h"
 #include "lanes/lane_probe.h"
 #include "lanes/lane_runs.h"
 #include "plan/graph.h"
@@ -46,8 +48,9 @@ struct StrassenRun {
 
 struct GraphWork {
   plan::GraphProblem problem;
-  exec::TaskGraph graph;                  // as the problem's tasks
-  std::shared_ptr<StrassenRun> strassen;  // none of a file
+  exec::TaskGraph graph;                         // as the problem's tasks
+  std::shared_ptr<StrassenRun> strassen;         // none of a file
+  std::shared_ptr<carry::GraphKernels> kernels;  // of a file whose kernels run real code
 };
 
 // Strassen-Winograd of random matrices (zeros if it is not to be run for `real`); kernels ask for
@@ -568,6 +571,7 @@ Result<plan::GraphRun> run_graph(Context& context, const GraphWork& work,
   const exec::GraphSettings how{
       settings.threads, decide::graph_masks(work.problem, settings.topology), settings.ahead};
   if (settings.driver != "sim") {
+    if (work.kernels) TRY(work.kernels->arm());
     LaneDriverFlags flags;
     flags.driver = settings.driver;
     flags.gpu = settings.topology.name;
@@ -593,6 +597,7 @@ Result<plan::GraphRun> run_graph(Context& context, const GraphWork& work,
 Result<plan::GraphRun> run_sequentially(Context& context, const GraphWork& work,
                                         const GraphRunSettings& settings) {
   if (settings.driver != "sim") {
+    if (work.kernels) TRY(work.kernels->arm());
     const auto run = TRY(exec::run_sequentially(work.graph, context.clock));
     return carry::told(run, "sequential", settings.topology, settings.threads);
   }
@@ -645,12 +650,44 @@ Command add_graph_example(CLI::App& graph) {
 
 struct RunFlags {
   std::string file, example, driver = "cpu_mask", gpu, policy, waits = "device";
+  std::vector<std::string> fills, saves;
   StrassenFlags strassen;
   int units = 1, threads = 0, overlap_limit = 0;
   bool limit_given = false, sequential = false, compare = false;
   double copy_gbps = 10;
   Output output;
 };
+
+// The kernels of a file that has any with code.
+Result<void> load_kernels(Context& context, const std::string& file, GraphWork& work) {
+  const auto real = [](const plan::GraphTask& task) { return task.code.has_value(); };
+  if (std::ranges::none_of(work.problem.tasks, real)) return {};
+  work.kernels = TRY(carry::GraphKernels::open(context.files, file, work.problem));
+  return {};
+}
+
+// --fill and --save, BUFFER=FILE: where buffers come from and go to, by paths from the working
+// folder.
+Result<void> set_files(const RunFlags& flags, plan::GraphProblem& problem) {
+  const auto set = [&](const std::string& flag, const std::string& word,
+                       auto&& put) -> Result<void> {
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const auto buffer = std::ranges::find(problem.buffers, name, &plan::GraphBuffer::name);
+    if (equals == word.npos || equals + 1 == word.size() || buffer == problem.buffers.end())
+      return bad_input(flag,
+                       fmt::format("'{}': expects BUFFER=FILE, with a buffer of the graph", word));
+    put(*buffer, std::filesystem::absolute(word.substr(equals + 1)).string());
+    return {};
+  };
+  for (const std::string& word : flags.fills)
+    TRY(set("--fill", word,
+            [](plan::GraphBuffer& to, const std::string& path) { to.fill = "@" + path; }));
+  for (const std::string& word : flags.saves)
+    TRY(set("--save", word,
+            [](plan::GraphBuffer& to, const std::string& path) { to.save = path; }));
+  return {};
+}
 
 Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::Topology& topology) {
   if (flags.file.empty() == flags.example.empty())
@@ -661,11 +698,17 @@ Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::T
     if (flags.units > topology.units())
       return bad_input("--units", fmt::format("{} has {}", topology.name, topology.units()));
     work = strassen_work(flags.strassen, flags.units, real);
+    TRY(set_files(flags, work.problem));
   } else {
     work.problem = TRY(decide::load_graph(context.files, flags.file));
+    TRY(set_files(flags, work.problem));
     TRY(decide::check_units(flags.file, work.problem, topology));
-    TRY(real ? decide::check_copies(flags.file, work.problem) : Result<void>{});
-    work.graph = carry::graph_of(work.problem, topology, real ? &context.clock : nullptr);
+    TRY(real ? decide::check_copies(flags.file, work.problem)
+             : decide::check_work(flags.file, work.problem));
+    if (real) TRY(load_kernels(context, flags.file, work));
+    const carry::CodeOf code = [&work](int task) { return work.kernels->work(task); };
+    work.graph = carry::graph_of(work.problem, topology, real ? &context.clock : nullptr,
+                                 work.kernels ? code : nullptr);
   }
   // What flags say holds for every task.
   if (!flags.policy.empty()) work.problem.policy = flags.policy;
@@ -707,6 +750,14 @@ Result<Exit> run_graph(Context& context, const RunFlags& flags) {
   }
   const auto ran = TRY(flags.sequential ? run_sequentially(context, work, settings)
                                         : run_graph(context, work, settings));
+  if (work.kernels && !sim) {
+    note(context, work.kernels->printed());
+    if (const std::string fault = work.kernels->fault(); !fault.empty()) {
+      refusal(context, fault);
+      return Exit::no;
+    }
+    TRY(work.kernels->save());
+  }
   forms::GraphResult result{work.problem, ran};
   if (work.strassen && !sim) result.relative_error = relative_error(*work.strassen);
   if (compare) result.sequential = TRY(run_sequentially(context, work, settings));
@@ -728,6 +779,7 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
   one_of(command, "--waits", flags.waits, {"device", "host"});
   within(command, "--copy-gbps", flags.copy_gbps, 1e-3, 1e6);
   takes(command, "--sequential", flags.sequential, "--compare", flags.compare);
+  takes(command, "--fill", flags.fills, "--save", flags.saves);
 }
 
 Command add_graph_run(CLI::App& graph) {
@@ -757,6 +809,7 @@ struct CheckFlags {
 
 Result<Exit> run_check(Context& context, const CheckFlags& flags) {
   const auto problem = TRY(decide::load_graph(context.files, flags.file));
+  TRY(carry::GraphKernels::open(context.files, flags.file, problem));
   if (!flags.gpu.empty()) {
     const hw::Topology topology = TRY(decide::load_topology(flags.gpu));
     if (auto fits = decide::check_units(flags.file, problem, topology); !fits)

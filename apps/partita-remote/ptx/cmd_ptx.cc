@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "base/elements.h"
 #include "ptx/machine.h"
 #include "ptx/watch.h"
 #include "remote/remote_commands.h"
@@ -238,18 +239,9 @@ struct PtxFlags {
   int fault_exit = 1;
 };
 
-struct Element {
-  std::string_view name;
-  std::size_t bytes = 0;
-  char kind = 'u';  // u, s, f
-};
-constexpr Element kElements[] = {{"u8", 1, 'u'},  {"s8", 1, 's'},  {"u16", 2, 'u'}, {"s16", 2, 's'},
-                                 {"u32", 4, 'u'}, {"s32", 4, 's'}, {"u64", 8, 'u'}, {"s64", 8, 's'},
-                                 {"f32", 4, 'f'}, {"f64", 8, 'f'}};
-
 struct Buffer {
   std::uint64_t address = 0, bytes = 0;
-  Element element = {};
+  ElementType element = {};
 };
 
 tl::unexpected<Error> bad_argument(const std::string& argument, const std::string& why) {
@@ -269,32 +261,10 @@ Result<ptx::Extent> extent_of(const std::string& flag, const std::string& text) 
   return ptx::Extent{size[0], size[1], size[2]};
 }
 
-Result<Element> element_of(const std::string& argument, std::string_view name) {
-  for (const Element& element : kElements)
-    if (element.name == name) return element;
-  return bad_argument(argument, fmt::format("no type '{}': u8 s8 u16 s16 u32 s32 u64 s64 f32 f64",
-                                            std::string(name)));
-}
-
-// The bytes of one number as the element has it.
-Result<std::uint64_t> bits_of(const std::string& argument, const Element& element,
-                              const std::string& text) {
-  if (element.kind == 'f') {
-    const auto value = parse_number<double>(text);
-    if (!value) return bad_argument(argument, fmt::format("'{}' is no number", text));
-    return element.bytes == 8 ? std::bit_cast<std::uint64_t>(*value)
-                              : std::bit_cast<std::uint32_t>(static_cast<float>(*value));
-  }
-  if (const auto value = parse_number<std::int64_t>(text))
-    return static_cast<std::uint64_t>(*value);
-  if (const auto value = parse_number<std::uint64_t>(text)) return *value;
-  return bad_argument(argument, fmt::format("'{}' is no whole number", text));
-}
-
-std::uint64_t ramp_bits(const Element& element, std::uint64_t i) {
-  if (element.kind != 'f') return i;
-  return element.bytes == 8 ? std::bit_cast<std::uint64_t>(static_cast<double>(i))
-                            : std::bit_cast<std::uint32_t>(static_cast<float>(i));
+// What is wrong with a part of an argument.
+template <class T>
+Result<T> of_argument(const std::string& argument, Result<T> part) {
+  return part ? part : bad_argument(argument, part.error().message);
 }
 
 // Fills a buffer: none, zero, ramp, a number, or @FILE of raw bytes.
@@ -308,13 +278,7 @@ Result<void> fill_buffer(Context& context, const std::string& argument, const st
     std::memcpy(to.data(), content.data(), std::min<std::size_t>(content.size(), to.size()));
     return {};
   }
-  std::uint64_t all = 0;
-  if (fill != "zero" && fill != "ramp") all = TRY(bits_of(argument, buffer.element, fill));
-  for (std::uint64_t i = 0; i < buffer.bytes / buffer.element.bytes; ++i) {
-    const std::uint64_t bits = fill == "ramp" ? ramp_bits(buffer.element, i) : all;
-    std::memcpy(to.data() + i * buffer.element.bytes, &bits, buffer.element.bytes);
-  }
-  return {};
+  return of_argument(argument, fill_elements(to, buffer.element, fill));
 }
 
 // buffer:TYPE:COUNT[:FILL] or TYPE:VALUE; the bytes of the parameter.
@@ -323,12 +287,12 @@ Result<std::uint64_t> argument_bits(Context& context, const std::string& argumen
   const std::vector<std::string> words = split(argument, ':');
   if (words[0] != "buffer") {
     if (words.size() != 2) return bad_argument(argument, "expects TYPE:VALUE or buffer:TYPE:COUNT");
-    const auto element = TRY(element_of(argument, words[0]));
-    return bits_of(argument, element, words[1]);
+    const auto type = TRY(of_argument(argument, element_type(words[0])));
+    return of_argument(argument, element_bits(type, words[1]));
   }
   if (words.size() != 3 && words.size() != 4)
     return bad_argument(argument, "expects buffer:TYPE:COUNT or buffer:TYPE:COUNT:FILL");
-  const auto element = TRY(element_of(argument, words[1]));
+  const auto element = TRY(of_argument(argument, element_type(words[1])));
   const auto count = parse_number<std::uint64_t>(words[2]);
   if (!count || *count == 0 || *count > kMaxBufferBytes / element.bytes)
     return bad_argument(argument, fmt::format("'{}' is no number of elements", words[2]));
@@ -364,18 +328,6 @@ void execute(ptx::Run& run, int units) {
   work();
 }
 
-std::string value_text(const Element& element, const std::byte* at) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, at, element.bytes);
-  if (element.kind == 'f')
-    return element.bytes == 8
-               ? fmt::format("{}", std::bit_cast<double>(bits))
-               : fmt::format("{}", std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-  if (element.kind == 'u') return fmt::format("{}", bits);
-  const std::size_t unused = 64 - 8 * element.bytes;
-  return fmt::format("{}", static_cast<std::int64_t>(bits << unused) >> unused);
-}
-
 // --dump ARGUMENT[:COUNT]: the first elements of a buffer, by the number of its argument among the
 // buffers.
 Result<void> dump(Context& context, const std::string& what, ptx::Machine& machine,
@@ -395,7 +347,7 @@ Result<void> dump(Context& context, const std::string& what, ptx::Machine& machi
   const auto from = TRY(machine.readable(buffer.address, buffer.bytes));
   std::string text = fmt::format("buffer {}:", *index);
   for (std::uint64_t i = 0; i < count; ++i)
-    text += " " + value_text(buffer.element, from.data() + i * buffer.element.bytes);
+    text += " " + text_of_element(buffer.element, from.data() + i * buffer.element.bytes);
   say(context, text + "\n");
   return {};
 }
