@@ -40,6 +40,12 @@ inline constexpr std::int64_t kLongestWait = 60'000'000'000;  // of one without 
 
 Denial over_limit(std::int64_t wait);  // of a key
 
+// Of the answers of late.
+struct MeanOut {
+  double tokens = 100;
+  void add(double of_one) { tokens += 0.05 * (of_one - tokens); }
+};
+
 class EngineService {
  public:
   EngineService(EngineDesk& desk, const TokenService& wanted);
@@ -60,6 +66,7 @@ class EngineService {
   // Refused: `ask` is what it was.
   tl::expected<std::shared_ptr<EngineCall>, Denial> begin(EngineAsk& ask);
   void began(std::int64_t ttft);  // one has its first token
+  friend double usual_out_of(const EngineService& service) { return service.mean_out_.tokens; }
   void uncount();                // the last that was refused here: another node counts it
   void start(EngineCall& call);  // its completion is set
   // Its client has it no more, whether or not it is over.
@@ -69,6 +76,11 @@ class EngineService {
   // ---- of its calls
   double bytes_per_token(std::int64_t now) const;  // of text, as engines have counted
   void again(EngineCall& call, int tries);         // to another engine, else after a while
+  // From an engine, if it went there now: a first token, or all of what is no stream.
+  std::int64_t expected(const EngineCall& call, const EngineReplica& replica,
+                        std::int64_t now) const;
+  // Nothing that the service promises of it is missed yet: its client wants it sooner.
+  bool may_expire(const EngineCall& call, std::int64_t now) const;
   void over(EngineCall& call, const EngineCame& came);
   TokenCounters& counted() { return counters_; }
   TokenRecents recents = {};
@@ -95,7 +107,7 @@ class EngineService {
   TokenCounters counters_ = {};
   MeasuredRatio bytes_per_token_ = {};  // over kFirstBytesPerToken
   plan::TokenPatience patience_ = {};
-  double mean_out_ = 100;
+  MeanOut mean_out_ = {};
   std::size_t turn_ = 0;
   long calls_ = 0;
   long TokenFates::*last_refusal_ = &TokenFates::full;
