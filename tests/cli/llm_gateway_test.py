@@ -362,7 +362,7 @@ services: [{name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9000
                                    "state: node.state\nspeed: 0\n")
         rows = ["system,backend,version,model,precision,isl,osl,concurrency,tp,pp,attention_dp,"
                 "moe_tp,moe_ep,ttft_ms,tpot_ms"]
-        for tp, cost in ((1, 4), (2, 0.02)):  # ms of a token of a prompt
+        for tp, cost in ((1, 12), (2, 0.02)):  # ms of a token of a prompt
             for tokens in (100, 400):
                 rows += [f"H100-80GB-SXM5,made,1,chat,fp8,{tokens},{tokens},{n},{tp},1,1,1,1,"
                          f"{5 + cost * tokens * (1 + n / 9)},{5 + 0.3 * n}" for n in (1, 4, 16)]
@@ -393,10 +393,10 @@ services: [{name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9000
         client = Client(self.port, "one", threading.Event())
         client.ask("one-1", 5)
         self.assertEqual((client.whole, client.wrong), (1, []))
-        # By what was measured of pairs: a single GPU would take 2 s for the first at the soonest.
+        # By what was measured of pairs: a single GPU would take 6 s for the first at the soonest.
         for words, status in ((1_000, 200), (200_000, 400)):
-            body = {"model": "chat", "max_tokens": 1, "prompt": "word" * words}
-            self.assertEqual(self.post(body), status)
+            body = json.dumps({"model": "chat", "max_tokens": 1, "prompt": "word" * words})
+            self.assertEqual(self.post("/v1/completions", body, {})[0], status)
         again = self.json("apply", "plan.json", *inputs, *on_sim, "--dry-run")
         self.assertEqual((again["steps"], len(again["keep"])), ([], 4))
         # One GPU that is drained takes its group with it, and waits for its engine to be gone.

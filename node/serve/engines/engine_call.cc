@@ -51,7 +51,7 @@ std::string EngineCall::request_head() const {
 void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
   const std::int64_t now = Loop::now_ns();
   replica_ = std::move(replica);
-  expected_ = service_.expected(*this, *replica_, now);
+  expected_ = expected_time(service_, *this, *replica_, now);
   ++tries_;
   status_ = 0;
   streams_ = refused_ = false;
@@ -182,7 +182,13 @@ void EngineCall::link_ended(std::string_view why) {
 // An engine that is well may still have lost a sequence.
 void EngineCall::end_if_idle(std::int64_t now, std::int64_t most) {
   if (over_) return;
-  if (!flushed_) return give_up(now, most);
+  if (!flushed_) {
+    if (ask_.timeout_ns && now - arrived_ >= *ask_.timeout_ns) return expire(now);
+    const std::int64_t took = now - guessed_.begun;
+    if (took >= std::max({most, kLongestWait, kTimesExpected * expected_}))
+      engine_lost("nothing of the answer came for " + std::to_string(took / 1'000'000) + " ms");
+    return;
+  }
   if (done_ || error_) {
     if (now - heard_ < kEndOfAnswer) return;
     links_.back()->close();
@@ -192,14 +198,6 @@ void EngineCall::end_if_idle(std::int64_t now, std::int64_t most) {
   links_.back()->close();
   let_go_of_engine(now);
   cut("nothing more of the answer came for " + std::to_string(most / 1'000'000) + " ms", kIdle);
-}
-
-// Of one without a token.
-void EngineCall::give_up(std::int64_t now, std::int64_t least) {
-  if (ask_.timeout_ns && now - arrived_ >= *ask_.timeout_ns) return expire(now);
-  const std::int64_t took = now - guessed_.begun;
-  if (took >= std::max({least, kLongestWait, kTimesExpected * expected_}))
-    engine_lost("nothing of the answer came for " + std::to_string(took / 1'000'000) + " ms");
 }
 
 void EngineCall::engine_lost(std::string_view why) {
@@ -289,7 +287,7 @@ void EngineCall::expire(std::int64_t now) {
   const bool there = replica_ != nullptr;
   let_go_of_engine(now);
   if (refused_) return pass_on(what_says(status_, false), now);
-  count({.fate = service_.may_expire(*this, now) ? &TokenFates::withdrawn : &TokenFates::expired});
+  count({.fate = may_expire(service_, *this, now) ? &TokenFates::withdrawn : &TokenFates::expired});
   end(Denial{.kind = Denial::Kind::expired,
              .message = there ? "its engine took longer than its client waits"
                               : "it waited too long for an engine"});

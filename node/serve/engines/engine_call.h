@@ -30,7 +30,7 @@ inline constexpr int kMostLost = 2;   // of those, that were lost with it: it ma
 inline constexpr std::int64_t kEndOfAnswer = 1'000'000'000;  // after its last event, at most
 // What has no token after so many times what was expected, its engine has lost.
 inline constexpr int kTimesExpected = 4;
-inline constexpr double kUnsaidTokens = 4096;  // of an answer, at the most expected
+inline constexpr double kUnsaidTokens = 4096;               // of an answer, at the most expected
 inline constexpr std::size_t kMostWholeAnswer = 64u << 20;  // that is no stream
 
 struct EngineAsk {
@@ -101,7 +101,6 @@ class EngineCall {
   void link_ended(std::string_view why);
   bool again();  // it is sent to an engine again; false: it may not
   void again_or_fail(std::string_view why);
-  void give_up(std::int64_t now, std::int64_t least);
   void cut(std::string_view why, std::string_view code);
   void whole(std::int64_t now);
   void pass_on(AnswerSays says, std::int64_t now);

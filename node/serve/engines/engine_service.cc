@@ -91,7 +91,8 @@ void EngineService::serve(const TokenService& wanted) {
   terms_ = wanted;
   if (terms_.tokens && counters_.arrived == 0) {
     const auto* trace = std::get_if<plan::TokenTrace>(&terms_.tokens->lengths);
-    if (trace == nullptr || trace->requests != nullptr) mean_out_.tokens = mean_of(*terms_.tokens).out;
+    if (trace == nullptr || trace->requests != nullptr)
+      mean_out = {mean_of(*terms_.tokens).out, MeanOut::kAnswers};
   }
   engines_.serve(terms_, wanted.engines);
 }
@@ -126,29 +127,10 @@ std::int64_t EngineService::expected_ttft(const EngineCall& call, const EngineRe
   // What finds no room in the KV cache waits there until others end.
   const auto free = replica.kv_tokens_free(now);
   if (!free || *free >= call.prompt_tokens) return computed;
-  const double ends = std::ceil((call.prompt_tokens - *free) / (call.prompt_tokens + mean_out_.tokens));
+  const double out = mean_out.tokens;
+  const double ends = std::ceil((call.prompt_tokens - *free) / (call.prompt_tokens + out));
   return computed +
-         static_cast<std::int64_t>(ends * static_cast<double>(replica.guess.gap(mean_out_.tokens, now)));
-}
-
-std::int64_t EngineService::expected(const EngineCall& call, const EngineReplica& replica,
-                                     std::int64_t now) const {
-  const OpenaiRequest& request = call.request();
-  const std::int64_t first = expected_ttft(call, replica, now);
-  if (request.stream) return first;
-  const double rounds = std::ceil(request.sequences / replica.guess.limit());
-  return first + static_cast<std::int64_t>(tokens_of_one(request, kUnsaidTokens) * rounds *
-                                           static_cast<double>(replica.guess.tpot(now)));
-}
-
-bool EngineService::may_expire(const EngineCall& call, std::int64_t now) const {
-  std::int64_t promise = each_priority(terms_);
-  const Millis tpot = terms_.tokens ? terms_.tokens->tpot : Millis{};
-  if (!call.request().stream)
-    promise += static_cast<std::int64_t>(
-        tokens_of_one(call.request(), mean_out_.tokens) *
-        static_cast<double>(nanos(tpot.value > 0 ? tpot : kUsualTpot)));
-  return now - call.arrived() < promise;
+         static_cast<std::int64_t>(ends * static_cast<double>(replica.guess.gap(out, now)));
 }
 
 double EngineService::cost_at(const EngineCall& call, const EngineReplica& replica,
@@ -169,7 +151,7 @@ std::int64_t EngineService::expected_wait(const EngineCall& call, std::int64_t n
   double ends_per_ns = 0;
   for (const auto& one : engines_.here())
     if (one->ready())
-      ends_per_ns += 1 / std::max(static_cast<double>(one->guess.gap(mean_out_.tokens, now)), 1.0);
+      ends_per_ns += 1 / std::max(static_cast<double>(one->guess.gap(mean_out.tokens, now)), 1.0);
   const auto ahead = std::ranges::count_if(waiting_, [&](const EngineCall* other) {
     return before(other, &call, each_priority(terms_));
   });
@@ -318,7 +300,7 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   }
   if (has_limits) {
     KeyUse& use = desk_.keys[call->ask().key];
-    call->set_aside = call->prompt_tokens + most_answered(call->request(), mean_out_.tokens);
+    call->set_aside = call->prompt_tokens + most_answered(call->request(), mean_out.tokens);
     const KeyAsk asked{.tokens = call->set_aside,
                        .bytes = static_cast<double>(call->ask().body.size())};
     if (const auto wait = use.ask(call->ask().limits, asked, now); wait > 0) {
@@ -328,7 +310,7 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   }
   ++calls_;
   counters_.keys[call->ask().key].bytes += call->ask().body.size();
-  const double most = most_answered(call->request(), mean_out_.tokens);
+  const double most = most_answered(call->request(), mean_out.tokens);
   shares.let_in(*call, part_of_engines(*call, engines_, most, bytes_per_token(now), now), now);
   return call;
 }
@@ -426,7 +408,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     recents.answered(now, used, came.told, came.times.tpot);
     if (came.times.tpot > 0) counters_.tpot.add(came.times.tpot);
     if (used.completion > 0)
-      mean_out_.add(static_cast<double>(used.completion) / call.request().answers);
+      mean_out.add(static_cast<double>(used.completion) / call.request().answers);
     shares.answered(static_cast<double>(used.prompt + used.completion), came.times.e2e);
   }
   if (came.prompt_bytes > 0 && used.prompt > 0) {
@@ -434,6 +416,27 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     bytes_per_token_.add(seen / kFirstBytesPerToken, call.client, now);
   }
   pump();
+}
+
+std::int64_t expected_time(const EngineService& service, const EngineCall& call,
+                           const EngineReplica& replica, std::int64_t now) {
+  const OpenaiRequest& request = call.request();
+  const std::int64_t first = service.expected_ttft(call, replica, now);
+  if (request.stream) return first;
+  const double rounds = std::ceil(request.sequences / replica.guess.limit());
+  return first + static_cast<std::int64_t>(tokens_of_one(request, kUnsaidTokens) * rounds *
+                                           static_cast<double>(replica.guess.tpot(now)));
+}
+
+bool may_expire(const EngineService& service, const EngineCall& call, std::int64_t now) {
+  const plan::Terms& terms = service.terms();
+  const Millis tpot = terms.tokens ? terms.tokens->tpot : Millis{};
+  const auto each = static_cast<double>(nanos(tpot.value > 0 ? tpot : kUsualTpot));
+  std::int64_t promise = each_priority(terms);
+  if (!call.request().stream)
+    promise +=
+        static_cast<std::int64_t>(tokens_of_one(call.request(), service.mean_out.tokens) * each);
+  return now - call.arrived() < promise;
 }
 
 int on_time(const EngineService& service, std::int64_t now) {

@@ -711,7 +711,7 @@ TEST_F(HandOverTokens, AreThoseThatWhoCarriesItTells) {
   }
   EXPECT_EQ(ask_chat("").status, 429);
   EXPECT_EQ(carrier.asked, 2);
-  EXPECT_DOUBLE_EQ(none.usual_out("chat"), 100 + 0.05 * 200 + 0.05 * 190);
+  EXPECT_DOUBLE_EQ(none.usual_out("chat"), (100 + 300 + 300) / 3.0);
 }
 
 TEST_F(HandOverTokens, AreThoseOfUsualAnswersWhereNobodySays) {

@@ -211,8 +211,7 @@ void OpenaiExchange::on_piece(const StreamPiece& piece) {
 void OpenaiExchange::finish() {
   if (going()) {
     if (used_ && used_->completion > 0 && door_.engines != nullptr)
-      door_.engines->answered_elsewhere(
-          service, static_cast<double>(used_->completion) / answers_);
+      door_.engines->answered_elsewhere(service, static_cast<double>(used_->completion) / answers_);
     finish_over();
     if (denial_ && !stream_begun) in_our_form();
     return;

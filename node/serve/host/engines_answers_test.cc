@@ -364,8 +364,8 @@ TEST_F(Answers, EachPromptOfAListIsHeldAgainstThePromise) {
 // What it would cost on the engine that is planned there, not on another of its model.
 TEST_F(Answers, EnginesAreKnownByWhatIsPlannedThere) {
   const auto engine_of = [](double token_ms, int gpus, const std::string& name) {
-    profile::TokenEngine one{
-        .name = {.configuration = name}, .mig_profile = gpus > 0 ? "7g.80gb" : "1g.10gb"};
+    profile::TokenEngine one{.name = {.configuration = name},
+                             .mig_profile = gpus > 0 ? "7g.80gb" : "1g.10gb"};
     one.gpus = std::max(gpus, 1);
     one.spec.cost = {.step = 0, .prompt_token = token_ms};
     return one;
@@ -393,8 +393,8 @@ TEST_F(Answers, EnginesAreKnownByWhatIsPlannedThere) {
     one.serve(token_services_by(assignment, workers, {.urls = {{"chat", {"http://127.0.0.1:9"}}}}));
     std::vector<double> soonest;
     for (const auto& replica : one.find("chat")->engines().here())
-      soonest.push_back(
-          static_cast<double>(replica->guess.soonest_ttft(100, 0, 0).value_or(0)) / kMs);
+      soonest.push_back(static_cast<double>(replica->guess.soonest_ttft(100, 0, 0).value_or(0)) /
+                        kMs);
     EXPECT_THAT(soonest, testing::ElementsAre(800, 400, 200, 100, 200, 0, 100));
   }
 }

@@ -50,7 +50,8 @@ class EngineGuess {
   // From now to the first token, with what is there before it.
   std::int64_t ttft(int prompt, int cached, std::int64_t now) const;
   // The same at the soonest: with nothing before it, by costs that were measured beforehand, of
-  // those that it may be the quickest's, and as if nothing had been slow since. Nothing: nobody measured such an engine.
+  // those that it may be the quickest's, and as if nothing had been slow since. Nothing: nobody
+  // measured such an engine.
   std::optional<std::int64_t> soonest_ttft(int prompt, int cached, std::int64_t now) const;
   // Per token of those that decode.
   std::int64_t tpot(std::int64_t now) const;
