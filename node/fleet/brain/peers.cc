@@ -22,6 +22,7 @@ void carries(Peers& peers, const actuate::GatewayPeer& peer, const actuate::Peer
 
 actuate::GatewayPeers peers_of(const FleetStatus& status, const std::string& node,
                                const actuate::GatewayPeers& before) {
+  if (status.services.empty() && !before.wanted.empty()) return before;
   std::map<std::string, const NodeStatus*> nodes;
   for (const NodeStatus& one : status.nodes)
     if (one.there && one.node != node && !(one.gateway.empty() && one.grpc.empty()))

@@ -220,7 +220,7 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   if (there == nullptr) return std::nullopt;
   std::int64_t in_time = each_priority(terms_);  // by what the service promises
   if (promise > 0) {
-    in_time = static_cast<std::int64_t>(patience_.share() * static_cast<double>(promise));
+    in_time = static_cast<std::int64_t>(patience.share() * static_cast<double>(promise));
     most = std::min(most, in_time);
   }
   most = shares.may_use(call.ask().priority, most, now);
@@ -249,7 +249,7 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   if (call.trial) return std::nullopt;
   shares.refused(call, now);
   const bool kept = expected <= in_time;  // its client wants it sooner
-  if (!kept) patience_.refused();
+  if (!kept) patience.refused();
   return refused(
       kept ? &TokenFates::withdrawn : &TokenFates::late,
       {.kind = Denial::Kind::slowed,
@@ -313,11 +313,6 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   const double most = most_answered(call->request(), mean_out.tokens);
   shares.let_in(*call, part_of_engines(*call, engines_, most, bytes_per_token(now), now), now);
   return call;
-}
-
-void EngineService::began(std::int64_t ttft) {
-  const std::int64_t promise = promised(terms_, desk_);
-  if (promise > 0) patience_.began(ttft > promise, 1 - terms_.percentile / 100);
 }
 
 void EngineService::uncount() {
