@@ -362,9 +362,10 @@ services: [{name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9000
                                    "state: node.state\nspeed: 0\n")
         rows = ["system,backend,version,model,precision,isl,osl,concurrency,tp,pp,attention_dp,"
                 "moe_tp,moe_ep,ttft_ms,tpot_ms"]
-        for tokens in (100, 400):
-            rows += [f"H100-80GB-SXM5,made,1,chat,fp8,{tokens},{tokens},{n},2,1,1,1,1,"
-                     f"{5 + 0.02 * tokens * (1 + n / 9)},{5 + 0.3 * n}" for n in (1, 4, 16)]
+        for tp, cost in ((1, 12), (2, 0.02)):  # ms of a token of a prompt
+            for tokens in (100, 400):
+                rows += [f"H100-80GB-SXM5,made,1,chat,fp8,{tokens},{tokens},{n},{tp},1,1,1,1,"
+                         f"{5 + cost * tokens * (1 + n / 9)},{5 + 0.3 * n}" for n in (1, 4, 16)]
         self.write("points.csv", "\n".join(rows) + "\n")
         self.write("services.yaml", """services:
   - {name: chat, kind: llm, model: chat, rate_rps: 4, slo: {ttft_ms: 900}, min_replicas: 2,
@@ -377,7 +378,7 @@ services: [{name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9000
         self.ok("apply", "plan.json", *inputs, *on_sim)
         gpus = self.json("status", *on_sim)["gpus"]
         self.assertEqual([gpu["mig_enabled"] for gpu in gpus], [False] * 4 + [True])
-        self.gateway()
+        self.gateway("--profiles", self.path("points.csv"), "--gpu", "H100-80GB-SXM5")
         command = (f"env GROUP={{group}} {PROGRAM} engine --listen 127.0.0.1:{{port}} --model "
                    f"{{service}} --step-cost {COST}")
         self.start("workers", "--command", command, "--first-port", str(free_ports(64)))
@@ -392,6 +393,10 @@ services: [{name: chat, kind: llm, model: chat, rate_rps: 9, slo: {ttft_ms: 9000
         client = Client(self.port, "one", threading.Event())
         client.ask("one-1", 5)
         self.assertEqual((client.whole, client.wrong), (1, []))
+        # By what was measured of pairs: a single GPU would take 6 s for the first at the soonest.
+        for words, status in ((1_000, 200), (200_000, 400)):
+            body = json.dumps({"model": "chat", "max_tokens": 1, "prompt": "word" * words})
+            self.assertEqual(self.post("/v1/completions", body, {})[0], status)
         again = self.json("apply", "plan.json", *inputs, *on_sim, "--dry-run")
         self.assertEqual((again["steps"], len(again["keep"])), ([], 4))
         # One GPU that is drained takes its group with it, and waits for its engine to be gone.

@@ -1,5 +1,6 @@
 // partita gateway: takes requests over HTTP (and gRPC) and gives them to the workers of the node.
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <map>
@@ -189,6 +190,10 @@ Result<serve::EngineOptions> engine_options(Context& context, const GatewayFlags
   if (!gpu) return bad_input("--gpu", gpu.error().message);
   auto measured = TRY(decide::load_measured(context.files, "--profiles", flags.profiles, *gpu));
   options.engines = std::move(measured.engines);
+  const auto whole = std::ranges::max_element(gpu->profiles, {}, &hw::MigProfile::gpcs);
+  for (auto& [model, engines] : options.engines)
+    for (profile::TokenEngine& one : engines)
+      if (one.mig_profile.empty() && whole != gpu->profiles.end()) one.mig_profile = whole->name;
   return options;
 }
 

@@ -51,6 +51,7 @@ std::string EngineCall::request_head() const {
 void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
   const std::int64_t now = Loop::now_ns();
   replica_ = std::move(replica);
+  expected_ = expected_time(service_, *this, *replica_, now);
   ++tries_;
   status_ = 0;
   streams_ = refused_ = false;
@@ -73,7 +74,9 @@ void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
       replica_->lines, std::move(head), std::move(body),
       EngineLink::Ends{[this](HttpResponse& answer) { more(answer); },
                        [this](std::string_view why) { link_ended(why); }}));
-  links_.back()->start();
+  // A kept connection may be closed already: what may not be sent twice, or was lost with one
+  // engine, has one of its own.
+  links_.back()->start(!ask_.idempotent || lost_ > 0);
 }
 
 // ---- what comes
@@ -167,7 +170,7 @@ void EngineCall::link_ended(std::string_view why) {
   let_go_of_engine(now);
   if (!why.empty()) {
     replica_->suspect();
-    ++lost_;
+    lost_ += std::max(links_.back()->lost_with_it(), 1);
   }
   if (over_) return;
   if (streams_ && (done_ || error_)) return whole(now);
@@ -180,7 +183,20 @@ void EngineCall::link_ended(std::string_view why) {
 
 // An engine that is well may still have lost a sequence.
 void EngineCall::end_if_idle(std::int64_t now, std::int64_t most) {
-  if (over_ || !streams_ || !flushed_ || done_ || error_ || now - heard_ < most) return;
+  if (over_) return;
+  if (!flushed_) {
+    if (ask_.timeout_ns && now - arrived_ >= *ask_.timeout_ns) return expire(now);
+    const std::int64_t took = now - guessed_.begun;
+    if (took >= std::max({most, kLongestWait, kTimesExpected * expected_}))
+      engine_lost("nothing of the answer came for " + std::to_string(took / 1'000'000) + " ms");
+    return;
+  }
+  if (done_ || error_) {
+    if (now - heard_ < kEndOfAnswer) return;
+    links_.back()->close();
+    return link_ended("");
+  }
+  if (now - heard_ < most) return;
   links_.back()->close();
   let_go_of_engine(now);
   cut("nothing more of the answer came for " + std::to_string(most / 1'000'000) + " ms", kIdle);
@@ -243,6 +259,9 @@ void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
     replica_->guess.answered(*late, 1 - terms.percentile / 100);
   // The other choices have a token at least.
   if (usage_) times.tokens = std::max<std::int64_t>(usage_->completion - (request_.answers - 1), 0);
+  if (usage_ && request_.most_tokens > 0)
+    times.tokens = std::min(*times.tokens,
+                            static_cast<std::int64_t>(request_.most_tokens / request_.sequences));
   count({.fate = fate_of(says, status_),
          .used = used,
          .told = usage_.has_value(),
@@ -266,10 +285,15 @@ void EngineCall::leave() {
   over_ = true;
 }
 
-void EngineCall::expire() {
-  if (refused_) return pass_on(what_says(status_, false), Loop::now_ns());
-  count({.fate = &TokenFates::expired});
-  end(Denial{.kind = Denial::Kind::expired, .message = "it waited too long for an engine"});
+void EngineCall::expire(std::int64_t now) {
+  if (!links_.empty()) links_.back()->close();
+  const bool there = replica_ != nullptr;
+  let_go_of_engine(now);
+  if (refused_) return pass_on(what_says(status_, false), now);
+  count({.fate = may_expire(service_, *this, now) ? &TokenFates::withdrawn : &TokenFates::expired});
+  end(Denial{.kind = Denial::Kind::expired,
+             .message = there ? "its engine took longer than its client waits"
+                              : "it waited too long for an engine"});
 }
 
 void EngineCall::refuse(Denial why, long TokenFates::*fate) {

@@ -27,6 +27,10 @@ class EngineService;
 
 inline constexpr int kMostTries = 3;  // times that a request may be sent to an engine
 inline constexpr int kMostLost = 2;   // of those, that were lost with it: it may be why
+inline constexpr std::int64_t kEndOfAnswer = 1'000'000'000;  // after its last event, at most
+// What has no token after so many times what was expected, its engine has lost.
+inline constexpr int kTimesExpected = 4;
+inline constexpr double kUnsaidTokens = 4096;               // of an answer, at the most expected
 inline constexpr std::size_t kMostWholeAnswer = 64u << 20;  // that is no stream
 
 struct EngineAsk {
@@ -36,7 +40,7 @@ struct EngineAsk {
   std::string client = {};  // who sends it, as far as that is known
   KeyLimits limits = {};
   int priority = 0;
-  std::optional<std::int64_t> timeout_ns = {};  // to the first token
+  std::optional<std::int64_t> timeout_ns = {};  // to the first token of a stream, else to all of it
   bool idempotent = true;
   TraceContext trace = {};
 };
@@ -67,10 +71,12 @@ class EngineCall {
   const OpenaiRequest& request() const { return request_; }
   void go(std::shared_ptr<EngineReplica> replica);
   void leave();                                                // its client has gone
-  void expire();                                               // it waited too long
+  void expire(std::int64_t now);                               // it waited too long
   void refuse(Denial why, long TokenFates::*fate);             // it waits, and is not to
   void engine_lost(std::string_view why);                      // that has it
-  void end_if_idle(std::int64_t now, std::int64_t most);       // since its last event
+  // Where its engine has lost it or its end, or its client wants it no more. `most`: of a stream
+  // between two events.
+  void end_if_idle(std::int64_t now, std::int64_t most);
   bool moves() const { return !flushed_ && ask_.idempotent; }  // may be sent elsewhere
   // It has not ended, and nothing that is promised of its first token is missed.
   friend bool on_time(const EngineCall& call, std::int64_t now, std::int64_t ttft);
@@ -109,6 +115,7 @@ class EngineCall {
   OpenaiRequest request_;  // views into ask_.body
   PrefixHashes hashes_;
   std::int64_t arrived_ = 0, heard_ = 0;
+  std::int64_t expected_ = 0;  // from its engine: a first token, or all of what is no stream
   int tries_ = 0, lost_ = 0;
   std::shared_ptr<EngineReplica> replica_ = {};
   GuessedRequest guessed_ = {};

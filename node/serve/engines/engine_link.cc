@@ -26,18 +26,24 @@ void EngineLink::close() {
   stream_ = {};
 }
 
+// One that its engine has not closed meanwhile.
+bool EngineLink::take_kept() {
+  while (!lines_.kept.empty()) {
+    stream_ = std::move(lines_.kept.back());
+    lines_.kept.pop_back();
+    std::array<char, 1> room{};
+    if (stream_.read(room).kind == Moved::Kind::blocked) return true;
+  }
+  return false;
+}
+
 void EngineLink::open(bool fresh) {
   watch_.reset();
   sent_ = 0;
   came_ = false;
   answer_.restart();
-  reused_ = !fresh && !lines_.kept.empty();
-  if (reused_) {
-    stream_ = std::move(lines_.kept.back());
-    lines_.kept.pop_back();
-  } else {
-    stream_ = lines_.dialer.dial();
-  }
+  reused_ = !fresh && take_kept();
+  if (!reused_) stream_ = lines_.dialer.dial();
   if (!stream_.open()) return end("no connection");
   watch_ = lines_.loop.watch(stream_.descriptor(), [this](Readiness) { ready(); });
   wants_write_ = true;
@@ -101,6 +107,7 @@ bool EngineLink::read() {
 }
 
 void EngineLink::lost(std::string_view why) {
+  lost_ += sent();
   if (reused_ && !came_) return open(true);
   end(why);
 }

@@ -44,10 +44,12 @@ class EngineLink {
   // May call `ended`. With `fresh` it is sent once at most, on a connection of its own.
   void start(bool fresh = false);
   bool sent() const { return sent_ > 0; }  // some of it
+  int lost_with_it() const { return lost_; }  // connections that broke once some of it was sent
   void close();  // nothing is called any more; an engine that answers sees that the client has gone
 
  private:
   void open(bool fresh);
+  bool take_kept();
   void ready();
   bool write();
   bool read();
@@ -62,6 +64,7 @@ class EngineLink {
   Loop::Watch watch_ = {};  // ends before the stream
   HttpResponse answer_{kMostEngineAnswer};
   std::size_t sent_ = 0;
+  int lost_ = 0;
   bool reused_ = false, wants_write_ = false, came_ = false, closed_ = false;
 };
 

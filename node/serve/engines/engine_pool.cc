@@ -78,6 +78,16 @@ void EnginePool::key_ended(const std::string& key, double more_tokens) {
   desk_.keys[key].ended(more_tokens);
 }
 
+double EnginePool::usual_out(const std::string& service) const {
+  if (const EngineService* const here = find(service)) return here->mean_out.tokens;
+  const auto found = elsewhere_.find(service);
+  return found == elsewhere_.end() ? MeanOut{}.tokens : found->second.tokens;
+}
+
+void EnginePool::answered_elsewhere(const std::string& service, double tokens_of_one) {
+  elsewhere_[service].add(tokens_of_one);
+}
+
 void EnginePool::tick(std::int64_t now) {
   for (const auto& [name, service] : services_) service->tick(now);
   for (const auto& service : ending_) service->tick(now);

@@ -37,6 +37,9 @@ class EnginePool {
   // under way until its use ended, with so many tokens more than it asked for.
   std::int64_t key_begun(const std::string& key, const KeyLimits& limits, const KeyAsk& asked);
   void key_ended(const std::string& key, double more_tokens);
+  // Tokens that an answer of it usually has: of the service's here, else of those at other nodes.
+  double usual_out(const std::string& service) const;
+  void answered_elsewhere(const std::string& service, double tokens_of_one);
   std::string metrics() const;
   void on_change(std::function<void()> function) { desk_.changed = std::move(function); }
 
@@ -47,6 +50,7 @@ class EnginePool {
   EngineDesk desk_;
   std::map<std::string, std::unique_ptr<EngineService>, std::less<>> services_ = {};
   std::vector<std::unique_ptr<EngineService>> ending_ = {};
+  std::map<std::string, MeanOut> elsewhere_ = {};  // bounded by what other nodes carry
   Loop::Timer timer_;
 };
 

@@ -12,10 +12,11 @@ constexpr const char *kModelsPath = "/v1/models", *kMetricsPath = "/metrics";
 constexpr std::size_t kMostModels = 64;
 constexpr std::size_t kMostProbeBody = 1u << 20;
 
-std::size_t prefix_blocks(const profile::TokenEngine* known) {
-  if (known == nullptr) return kDefaultPrefixBlocks;
-  // About four characters a token.
-  const std::int64_t tokens = known->spec.blocks * profile::kBlockTokens;
+std::size_t prefix_blocks(const std::vector<const profile::TokenEngine*>& known) {
+  if (known.empty()) return kDefaultPrefixBlocks;
+  std::int64_t blocks = 0;
+  for (const profile::TokenEngine* one : known) blocks = std::max(blocks, one->spec.blocks);
+  const std::int64_t tokens = blocks * profile::kBlockTokens;  // about four characters each
   return static_cast<std::size_t>(std::clamp<std::int64_t>(
       tokens * 4 / static_cast<std::int64_t>(kPrefixBytes), 1, kDefaultPrefixBlocks));
 }
@@ -37,8 +38,8 @@ EngineReplica::EngineReplica(EngineAddress where, Url parsed, EngineLines connec
     : address(std::move(where)),
       url(std::move(parsed)),
       lines(std::move(connections)),
-      guess(known.engine, address.sequences, known.factors),
-      prefixes(prefix_blocks(known.engine)),
+      guess(known.engines, address.sequences, known.factors),
+      prefixes(prefix_blocks(known.engines)),
       heard_(Loop::now_ns()) {}
 
 EngineReplica::~EngineReplica() = default;

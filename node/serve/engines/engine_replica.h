@@ -29,7 +29,8 @@ inline constexpr std::int64_t kMetricsEvery = 1'000'000'000, kMetricsFresh = 3'0
 inline constexpr std::int64_t kEngineDead = 10'000'000'000;  // silent for so long: its calls end
 inline constexpr std::size_t kDefaultPrefixBlocks = 65'536;
 
-// Where an engine is: `url`, and of one that is supervised its place in the assignment.
+// Where an engine is: `url`, and of one that is supervised its place in the assignment, and which
+// one is planned there.
 struct EngineAddress {
   std::string url;
   std::string device = {};
@@ -37,7 +38,9 @@ struct EngineAddress {
   std::int64_t pid = 0;
   int sequences = 0;  // requests at once, as planned; 0: not said
   double throughput_rps = 0;
-  std::string mig_profile = {};
+  std::string profile = {};        // of the instance; of whole GPUs that of the largest
+  int gpus = 1;                    // of the group
+  std::string configuration = {};  // profile::EngineName's; empty: not said
   bool operator==(const EngineAddress&) const = default;
 };
 
@@ -47,9 +50,10 @@ class EngineReplica {
   struct Ears {
     std::function<void()> changed, dead;
   };
-  // What is known of engines of its kind: what was measured before (null: nothing), and since.
+  // What is known of engines of its kind: what was measured before, of those that it may be, and
+  // what since.
   struct Known {
-    const profile::TokenEngine* engine = nullptr;
+    std::vector<const profile::TokenEngine*> engines = {};
     std::shared_ptr<EngineFactors> factors = {};
   };
   // bad_input for a URL that is none, environment for a host that is unknown.

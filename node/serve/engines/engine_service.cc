@@ -9,7 +9,6 @@
 namespace partita::serve {
 namespace {
 
-constexpr double kLearning = 0.05;
 // A prompt may have so many times fewer tokens than its bytes say.
 constexpr int kFewerTokens = 2;
 
@@ -50,6 +49,11 @@ std::optional<std::int64_t> soonest(const EngineCall& call, const EngineSet& eng
   return least;
 }
 
+// Of each of its answers, where one usually has so many.
+double tokens_of_one(const OpenaiRequest& request, double usual) {
+  return most_answered(request, usual) / request.sequences;
+}
+
 // Of the TTFT by which requests are refused; 0: by none.
 std::int64_t promised(const plan::Terms& terms, const EngineDesk& desk) {
   return terms.tokens && desk.options.shed ? nanos(terms.tokens->ttft) : 0;
@@ -87,7 +91,8 @@ void EngineService::serve(const TokenService& wanted) {
   terms_ = wanted;
   if (terms_.tokens && counters_.arrived == 0) {
     const auto* trace = std::get_if<plan::TokenTrace>(&terms_.tokens->lengths);
-    if (trace == nullptr || trace->requests != nullptr) mean_out_ = mean_of(*terms_.tokens).out;
+    if (trace == nullptr || trace->requests != nullptr)
+      mean_out = {mean_of(*terms_.tokens).out, MeanOut::kAnswers};
   }
   engines_.serve(terms_, wanted.engines);
 }
@@ -122,9 +127,10 @@ std::int64_t EngineService::expected_ttft(const EngineCall& call, const EngineRe
   // What finds no room in the KV cache waits there until others end.
   const auto free = replica.kv_tokens_free(now);
   if (!free || *free >= call.prompt_tokens) return computed;
-  const double ends = std::ceil((call.prompt_tokens - *free) / (call.prompt_tokens + mean_out_));
+  const double out = mean_out.tokens;
+  const double ends = std::ceil((call.prompt_tokens - *free) / (call.prompt_tokens + out));
   return computed +
-         static_cast<std::int64_t>(ends * static_cast<double>(replica.guess.gap(mean_out_, now)));
+         static_cast<std::int64_t>(ends * static_cast<double>(replica.guess.gap(out, now)));
 }
 
 double EngineService::cost_at(const EngineCall& call, const EngineReplica& replica,
@@ -145,7 +151,7 @@ std::int64_t EngineService::expected_wait(const EngineCall& call, std::int64_t n
   double ends_per_ns = 0;
   for (const auto& one : engines_.here())
     if (one->ready())
-      ends_per_ns += 1 / std::max(static_cast<double>(one->guess.gap(mean_out_, now)), 1.0);
+      ends_per_ns += 1 / std::max(static_cast<double>(one->guess.gap(mean_out.tokens, now)), 1.0);
   const auto ahead = std::ranges::count_if(waiting_, [&](const EngineCall* other) {
     return before(other, &call, each_priority(terms_));
   });
@@ -200,8 +206,7 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   const bool waits = best == nullptr;
   const std::int64_t promise = promised(terms_, desk_);
   std::int64_t most = promise;
-  if (call.ask().timeout_ns)
-    most = most > 0 ? std::min(most, *call.ask().timeout_ns) : *call.ask().timeout_ns;
+  if (const auto own = call.ask().timeout_ns) most = most > 0 ? std::min(most, *own) : *own;
   const std::int64_t said = most;
   const auto least = most > 0 ? soonest(call, engines_, bytes_per_token(now), now) : std::nullopt;
   if (least && *least > most)
@@ -213,10 +218,13 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
                     " at the soonest, of " + millis(most) + " promised"});
   const auto there = waits ? choose(call, Room::any) : best;
   if (there == nullptr) return std::nullopt;
-  if (promise > 0)
-    most =
-        std::min(most, static_cast<std::int64_t>(patience.share() * static_cast<double>(promise)));
+  std::int64_t in_time = each_priority(terms_);  // by what the service promises
+  if (promise > 0) {
+    in_time = static_cast<std::int64_t>(patience.share() * static_cast<double>(promise));
+    most = std::min(most, in_time);
+  }
   most = shares.may_use(call.ask().priority, most, now);
+  in_time = shares.may_use(call.ask().priority, in_time, now);
   const auto expects = [&] {
     return expected_ttft(call, *there, now) + (waits ? expected_wait(call, now) : 0);
   };
@@ -240,9 +248,10 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   call.trial = choose(call, Room::idle) != nullptr;
   if (call.trial) return std::nullopt;
   shares.refused(call, now);
-  patience.refused();
+  const bool kept = expected <= in_time;  // its client wants it sooner
+  if (!kept) patience.refused();
   return refused(
-      &TokenFates::late,
+      kept ? &TokenFates::withdrawn : &TokenFates::late,
       {.kind = Denial::Kind::slowed,
        .message = "its first token would come after " + millis(expected) +
                   (most < said ? "; it is let in up to " + millis(most) + ", of " + millis(said)
@@ -291,8 +300,7 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   }
   if (has_limits) {
     KeyUse& use = desk_.keys[call->ask().key];
-    call->set_aside = call->prompt_tokens +
-                      (call->request().most_tokens > 0 ? call->request().most_tokens : mean_out_);
+    call->set_aside = call->prompt_tokens + most_answered(call->request(), mean_out.tokens);
     const KeyAsk asked{.tokens = call->set_aside,
                        .bytes = static_cast<double>(call->ask().body.size())};
     if (const auto wait = use.ask(call->ask().limits, asked, now); wait > 0) {
@@ -302,11 +310,8 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
   }
   ++calls_;
   counters_.keys[call->ask().key].bytes += call->ask().body.size();
-  const double most = call->request().most_tokens;
-  shares.let_in(
-      *call,
-      part_of_engines(*call, engines_, most > 0 ? most : mean_out_, bytes_per_token(now), now),
-      now);
+  const double most = most_answered(call->request(), mean_out.tokens);
+  shares.let_in(*call, part_of_engines(*call, engines_, most, bytes_per_token(now), now), now);
   return call;
 }
 
@@ -398,7 +403,7 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     recents.answered(now, used, came.told, came.times.tpot);
     if (came.times.tpot > 0) counters_.tpot.add(came.times.tpot);
     if (used.completion > 0)
-      mean_out_ += kLearning * (static_cast<double>(used.completion) - mean_out_);
+      mean_out.add(static_cast<double>(used.completion) / call.request().answers);
     shares.answered(static_cast<double>(used.prompt + used.completion), came.times.e2e);
   }
   if (came.prompt_bytes > 0 && used.prompt > 0) {
@@ -406,6 +411,27 @@ void EngineService::over(EngineCall& call, const EngineCame& came) {
     bytes_per_token_.add(seen / kFirstBytesPerToken, call.client, now);
   }
   pump();
+}
+
+std::int64_t expected_time(const EngineService& service, const EngineCall& call,
+                           const EngineReplica& replica, std::int64_t now) {
+  const OpenaiRequest& request = call.request();
+  const std::int64_t first = service.expected_ttft(call, replica, now);
+  if (request.stream) return first;
+  const double rounds = std::ceil(request.sequences / replica.guess.limit());
+  return first + static_cast<std::int64_t>(tokens_of_one(request, kUnsaidTokens) * rounds *
+                                           static_cast<double>(replica.guess.tpot(now)));
+}
+
+bool may_expire(const EngineService& service, const EngineCall& call, std::int64_t now) {
+  const plan::Terms& terms = service.terms();
+  const Millis tpot = terms.tokens ? terms.tokens->tpot : Millis{};
+  const auto each = static_cast<double>(nanos(tpot.value > 0 ? tpot : kUsualTpot));
+  std::int64_t promise = each_priority(terms);
+  if (!call.request().stream)
+    promise +=
+        static_cast<std::int64_t>(tokens_of_one(call.request(), service.mean_out.tokens) * each);
+  return now - call.arrived() < promise;
 }
 
 int on_time(const EngineService& service, std::int64_t now) {
@@ -431,7 +457,7 @@ void EngineService::tick(std::int64_t now) {
     const std::int64_t most = call->ask().timeout_ns.value_or(
         promised > 0 ? std::max(kPatience * promised, kEngineDead) : kLongestWait);
     if (now - call->arrived() < most || std::erase(waiting_, call) == 0) continue;
-    call->expire();
+    call->expire(now);
   }
   if (!waiting_.empty()) pump();  // who pauses
 }

@@ -10,6 +10,7 @@
 // EngineOptions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,6 +41,17 @@ inline constexpr std::int64_t kLongestWait = 60'000'000'000;  // of one without 
 
 Denial over_limit(std::int64_t wait);  // of a key
 
+// Of the last answers; what is taken for it at first counts as one, or as all of them.
+struct MeanOut {
+  static constexpr int kAnswers = 20;
+  double tokens = 100;
+  int seen = 1;
+  void add(double of_one) {
+    seen = std::min(seen + 1, kAnswers);
+    tokens += (of_one - tokens) / seen;
+  }
+};
+
 class EngineService {
  public:
   EngineService(EngineDesk& desk, const TokenService& wanted);
@@ -68,18 +80,19 @@ class EngineService {
   // ---- of its calls
   double bytes_per_token(std::int64_t now) const;  // of text, as engines have counted
   void again(EngineCall& call, int tries);         // to another engine, else after a while
+  std::int64_t expected_ttft(const EngineCall& call, const EngineReplica& replica,
+                             std::int64_t now) const;
   void over(EngineCall& call, const EngineCame& came);
   TokenCounters& counted() { return counters_; }
   TokenRecents recents = {};
   EngineShares shares = {};
+  MeanOut mean_out = {};
   plan::TokenPatience patience = {};
 
  private:
   enum class Room : std::uint8_t { idle, some, any };  // of engines that are asked for
   std::shared_ptr<EngineReplica> choose(const EngineCall& call, Room room);
   double cost_at(const EngineCall& call, const EngineReplica& replica, std::int64_t now) const;
-  std::int64_t expected_ttft(const EngineCall& call, const EngineReplica& replica,
-                             std::int64_t now) const;
   std::int64_t expected_wait(const EngineCall& call, std::int64_t now) const;
   std::optional<Denial> refusal(EngineCall& call, std::int64_t now);
   bool has_share(EngineCall& call, std::int64_t expected, std::int64_t most, std::int64_t now);
@@ -94,7 +107,6 @@ class EngineService {
   std::vector<EngineCall*> waiting_ = {};  // who goes first in front
   TokenCounters counters_ = {};
   MeasuredRatio bytes_per_token_ = {};  // over kFirstBytesPerToken
-  double mean_out_ = 100;
   std::size_t turn_ = 0;
   long calls_ = 0;
   long TokenFates::*last_refusal_ = &TokenFates::full;
@@ -103,6 +115,11 @@ class EngineService {
 
 // What an engine of it calls the model.
 std::string model_at(const EngineService& service, const EngineReplica& replica);
+// From an engine, if it went there now: a first token, or all of what is no stream.
+std::int64_t expected_time(const EngineService& service, const EngineCall& call,
+                           const EngineReplica& replica, std::int64_t now);
+// Nothing that the service promises of it is missed yet: its client wants it sooner.
+bool may_expire(const EngineService& service, const EngineCall& call, std::int64_t now);
 // Calls under way that are on time by the TTFT that is promised.
 int on_time(const EngineService& service, std::int64_t now);
 

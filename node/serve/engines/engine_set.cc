@@ -4,17 +4,26 @@
 #include <utility>
 
 namespace partita::serve {
+namespace {
+
+// What is planned at an address is known (plan::engine_of); what is elsewhere is any of its model.
+bool may_be(const profile::TokenEngine& engine, const EngineAddress& address) {
+  if (address.device.empty()) return true;
+  return engine.mig_profile == address.profile && engine.gpus == address.gpus &&
+         (address.configuration.empty() || address.configuration == engine.name.configuration);
+}
+
+}  // namespace
 
 EngineReplica::Known EngineSet::known(const std::string& model, const EngineAddress& address) {
   EngineReplica::Known known;
-  auto& factors = factors_[address.mig_profile];
+  auto& factors = factors_[{address.profile, address.gpus, address.configuration}];
   if (factors == nullptr) factors = std::make_shared<EngineFactors>();
   known.factors = factors;
   const auto found = desk_.options.engines.find(model);
   if (found == desk_.options.engines.end()) return known;
-  const auto engine =
-      std::ranges::find(found->second, address.mig_profile, &profile::TokenEngine::mig_profile);
-  if (engine != found->second.end()) known.engine = &*engine;
+  for (const profile::TokenEngine& one : found->second)
+    if (may_be(one, address)) known.engines.push_back(&one);
   return known;
 }
 

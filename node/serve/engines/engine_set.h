@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/http/http_stream.h"
@@ -27,7 +28,8 @@ struct EngineOptions {
   bool shed = true;                              // refuse what would miss its TTFT
   int queue_limit = plan::kDefaultQueueLimit;    // requests of a service that wait
   std::int64_t stream_idle_ns = 60'000'000'000;  // between two events of a stream, at most
-  profile::TokenTable engines = {};              // what was measured, by model
+  // What was measured, by model. Of whole GPUs `mig_profile` is that of the largest instance.
+  profile::TokenTable engines = {};
   TlsWishes tls = {};
 };
 
@@ -71,7 +73,8 @@ class EngineSet {
   EngineDesk& desk_;
   std::function<void()> changed_;
   List here_ = {}, leaving_ = {};
-  std::map<std::string, std::shared_ptr<EngineFactors>> factors_ = {};  // by MIG profile
+  // By profile, GPUs and configuration.
+  std::map<std::tuple<std::string, int, std::string>, std::shared_ptr<EngineFactors>> factors_ = {};
 };
 
 }  // namespace partita::serve

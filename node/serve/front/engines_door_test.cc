@@ -287,6 +287,27 @@ TEST_F(Engines, RequestsAtOnceAreWithinALimitOfTokens) {
   EXPECT_EQ(counters().fates.limited, 2);
 }
 
+TEST_F(Engines, EachPromptOfAListIsWithinALimitOfTokens) {
+  engine();
+  FrontOptions secured;
+  secured.tokens = parse_tokens("t", "fedcba9876543210 chat tpm=200\n").value();
+  begin(service(), {}, secured);
+  const std::string key = "Authorization: Bearer fedcba9876543210\r\n";
+  for (const json& more : {json{{"prompt", {"a", "b"}}, {"n", 1}}, json{{"prompt", "a"}, {"n", 2}},
+                           json{{"prompt", "a"}, {"best_of", 2}}}) {
+    json body = {{"model", "chat"}, {"max_tokens", 85}, {"stream", true}};
+    body.update(more);
+    RawClient one = client();
+    one.send(post(body, key, "/v1/completions"));
+    ASSERT_TRUE(one.wait([&] { return engines[0]->open_requests() == 1; }));
+    EXPECT_EQ(ask(post(chat("bob", 40), key)).status, 429) << more;
+    one.leave();
+    RawClient waits = client();
+    ASSERT_TRUE(waits.wait([&] { return pool->idle() && engines[0]->open_requests() == 0; }));
+  }
+  EXPECT_EQ(counters().fates.limited, 3);
+}
+
 TEST_F(Engines, KeysHaveTheLimitsOfOtherModelsToo) {
   engine();
   FrontOptions secured;

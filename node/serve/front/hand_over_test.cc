@@ -711,6 +711,19 @@ TEST_F(HandOverTokens, AreThoseThatWhoCarriesItTells) {
   }
   EXPECT_EQ(ask_chat("").status, 429);
   EXPECT_EQ(carrier.asked, 2);
+  EXPECT_DOUBLE_EQ(none.usual_out("chat"), (100 + 300 + 300) / 3.0);
+}
+
+TEST_F(HandOverTokens, AreThoseOfUsualAnswersWhereNobodySays) {
+  carrier.on_request = [](int) {};  // under way
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 19; ++i) {  // of 100 tokens and a prompt, of 2,000
+    clients.push_back(std::make_unique<RawClient>(*loop, door->port));
+    clients.back()->send(sent("/v1/completions", R"({"model":"chat","prompt":"a","stream":true})",
+                              "Authorization: Bearer secret-of-a-client\r\n"));
+  }
+  ASSERT_TRUE(turn([&] { return carrier.asked == 19; }));
+  EXPECT_EQ(ask_chat("").status, 429);
 }
 
 TEST_F(HandOverTokens, AreGivenBackWhereNothingCame) {

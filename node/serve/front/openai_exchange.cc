@@ -55,6 +55,7 @@ class OpenaiExchange final : public GatewayExchange {
   std::shared_ptr<EngineCall> call_ = {};
   // Of one that another node has: what was set aside of its key's limit, and what it came to.
   double set_aside_ = 0, prompt_ = 0;
+  int answers_ = 1;
   bool adds_usage_ = false, answered_ = false;
   EventStream events_ = {};
   std::optional<TokenUsage> used_ = {};
@@ -88,6 +89,7 @@ Step OpenaiExchange::read_model() {
   const auto request = parse_openai_request(text);
   if (!request) return refuse(400, request.error().message);
   service = request->model;
+  answers_ = request->answers;
   if (!permitted()) return Step::answer;
   EngineService* const engines = door_.engines ? door_.engines->find(service) : nullptr;
   return engines ? to_engine(*engines) : to_worker();
@@ -165,7 +167,7 @@ tl::expected<KeyHandle, Denial> OpenaiExchange::key_begun(bool asked) {
   if (of_tensors) return GatewayExchange::key_begun(asked);
   const auto request = parse_openai_request(text);
   prompt_ = guessed_prompt_tokens(*request, kFirstBytesPerToken);
-  set_aside_ = prompt_ + request->most_tokens;
+  set_aside_ = prompt_ + most_answered(*request, door_.engines->usual_out(service));
   const KeyAsk key{.tokens = set_aside_, .bytes = static_cast<double>(text.size())};
   const std::int64_t wait = door_.engines->key_begun(facts_.client, facts_.token->limits, key);
   if (wait > 0) return tl::unexpected(over_limit(wait));
@@ -208,6 +210,8 @@ void OpenaiExchange::on_piece(const StreamPiece& piece) {
 
 void OpenaiExchange::finish() {
   if (going()) {
+    if (used_ && used_->completion > 0 && door_.engines != nullptr)
+      door_.engines->answered_elsewhere(service, static_cast<double>(used_->completion) / answers_);
     finish_over();
     if (denial_ && !stream_begun) in_our_form();
     return;

@@ -186,6 +186,30 @@ TEST_F(Answers, WhoMayNotBeSentTwiceIsNot) {
   EXPECT_EQ(engine.asked, 1);
 }
 
+// A kept connection that breaks may have brought it to its engine.
+TEST_F(Answers, WhatBreaksItsConnectionIsSentTwiceAtMost) {
+  for (int i = 0; i < 2; ++i) scripted();
+  begin(service());
+  const auto all = [&](const Scripted& script) {
+    for (const auto& one : scripts) one->script = [script](const json&) { return script; };
+  };
+  const auto asked = [&] { return scripts[0]->asked + scripts[1]->asked; };
+  all(whole(5, 20 * kMs));
+  for (const auto& one : send_all(std::vector<json>(4, chat("ann", 5))))
+    EXPECT_EQ(one->answer().status, 200);  // connections of both are kept
+  all({.dies = true});
+  const int before = asked();
+  EXPECT_EQ(ask(post(chat("ann", 5), "Partita-Idempotent: false\r\n")).status, 503);
+  EXPECT_EQ(asked() - before, 1);
+  all(whole(5));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(tell().status, 200);
+  all({.dies = true});
+  const int again = asked();
+  EXPECT_EQ(tell().status, 503);
+  EXPECT_EQ(asked() - again, 2);
+  EXPECT_EQ(fates().failed, 2);
+}
+
 TEST_F(Answers, NoEngineIsNoFullQueue) {
   engine();
   begin(service());
@@ -196,6 +220,73 @@ TEST_F(Answers, NoEngineIsNoFullQueue) {
   EXPECT_EQ(fates().unready, 1);
   EXPECT_EQ(fates().full, 0);
   EXPECT_EQ(requests_of(view_of(chat_service()), {}).shed, 1);
+}
+
+// ---- that never comes
+
+// Its engine is well.
+TEST_F(Answers, WhatAnEngineLostBeforeItsFirstTokenIsSentAgain) {
+  for (int i = 0; i < 2; ++i) scripted();
+  begin(service());
+  int asked = 0;
+  const auto look_in = [&](std::int64_t ns) {
+    std::vector<EngineCall*> calls;
+    for (const auto& one : chat_service().engines().here())
+      calls.insert(calls.end(), one->calls.begin(), one->calls.end());
+    for (EngineCall* call : calls) call->end_if_idle(Loop::now_ns() + ns, 0);
+  };
+  for (const bool streams : {true, false}) {
+    asked = 0;
+    for (const auto& one : scripts)
+      one->script = [&, streams](const json&) {
+        const std::int64_t first = ++asked == 1 ? 3'600'000 * kMs : 50 * kMs;
+        return streams ? stream(5, first, kMs) : whole(5, first);
+      };
+    RawClient one = client();
+    one.send(post(chat("ann", 5, streams)));
+    ASSERT_TRUE(one.wait([&] { return asked == 1; }));
+    look_in(kLongestWait / 2);
+    EXPECT_EQ(counters().retries, streams ? 0 : 1);
+    look_in(kLongestWait + kMs);
+    EXPECT_EQ(counters().retries, streams ? 1 : 2);
+    EXPECT_EQ(one.answer().status, 200);
+    EXPECT_EQ(asked, 2);
+  }
+  EXPECT_EQ(fates().answered, 2);
+}
+
+TEST_F(Answers, WhatItsClientWantsNoMoreEndsAtItsEngine) {
+  ScriptedEngine& engine = scripted();
+  begin(promised(200, 10));
+  engine.script = [](const json&) { return stream(2, 3'600'000 * kMs, 0); };
+  for (const bool streams : {true, false})
+    for (const int own_ms : {60, 400}) {
+      const std::int64_t begun = Loop::now_ns();
+      const auto answer = ask(
+          post(chat("ann", 2, streams), "Partita-Timeout-Ms: " + std::to_string(own_ms) + "\r\n"));
+      EXPECT_EQ(answer.status, 504);
+      EXPECT_GE(Loop::now_ns() - begun, own_ms * kMs);
+      EXPECT_LT(Loop::now_ns() - begun, 3'000 * kMs);
+      EXPECT_EQ(chat_service().engines().running(), 0);
+    }
+  EXPECT_EQ(engine.asked, 4);
+  EXPECT_EQ(fates().expired, 2);
+  EXPECT_EQ(fates().withdrawn, 2);  // of which nothing that is promised is missed
+}
+
+TEST_F(Answers, AnAnswerIsOverAtItsLastEvent) {
+  ScriptedEngine& engine = scripted();
+  begin(service());
+  engine.script = [](const json&) {
+    Scripted script = stream(3, kMs, kMs);
+    script.ends = false;
+    return script;
+  };
+  const std::int64_t begun = Loop::now_ns();
+  EXPECT_TRUE(test::read_stream(ask(post(chat("ann", 3))).body).done);
+  EXPECT_LT(Loop::now_ns() - begun, 10'000 * kMs);
+  EXPECT_EQ(fates().answered, 1);
+  EXPECT_EQ(chat_service().engines().running(), 0);
 }
 
 // ---- what promises are held against
@@ -255,7 +346,77 @@ TEST_F(Answers, EachChoiceIsHeldAgainstThePromise) {
   EXPECT_NEAR(counters().tpot.sum(), 2 * 0.090, 0.030);
 }
 
+TEST_F(Answers, EachPromptOfAListIsHeldAgainstThePromise) {
+  ScriptedEngine& engine = scripted();
+  begin(promised(500, 60));
+  json body = {{"model", "chat"}, {"prompt", {"a", "b", "c"}}, {"max_tokens", 6}, {"stream", true}};
+  engine.script = [](const json&) { return stream(6, kMs, 90 * kMs, 3); };
+  EXPECT_EQ(ask(post(body, "", "/v1/completions")).status, 200);
+  body["stream"] = false;
+  engine.script = [](const json&) { return whole(18, 1'100 * kMs); };  // of 500 + 5 x 60
+  EXPECT_EQ(ask(post(body, "", "/v1/completions")).status, 200);
+  EXPECT_EQ(fates().answered, 2);
+  EXPECT_EQ(fates().in_slo, 0);
+}
+
 // ---- who is let in
+
+// What it would cost on the engine that is planned there, not on another of its model.
+TEST_F(Answers, EnginesAreKnownByWhatIsPlannedThere) {
+  const auto engine_of = [](double token_ms, int gpus, const std::string& name) {
+    profile::TokenEngine one{.name = {.configuration = name},
+                             .mig_profile = gpus > 0 ? "7g.80gb" : "1g.10gb"};
+    one.gpus = std::max(gpus, 1);
+    one.spec.cost = {.step = 0, .prompt_token = token_ms};
+    return one;
+  };
+  std::vector<profile::TokenEngine> known = {engine_of(8, 0, "slice"), engine_of(4, 1, "bf16"),
+                                             engine_of(2, 1, "fp8"), engine_of(1, 2, "pair")};
+  actuate::Assignment assignment;
+  actuate::WorkersState workers;
+  const auto add = [&](const std::string& device, const std::string& profile, std::string name) {
+    actuate::AssignedSegment segment{device, "GPU-a", profile, 0, "chat", 1, 1};
+    segment.engine.configuration = std::move(name);
+    assignment.segments.push_back(segment);
+    workers.workers.push_back({.segment = std::move(segment), .port = 9, .pid = 1});
+  };
+  add("MIG-a", "1g.10gb", "slice");
+  add("GPU-a", "7g.80gb", "bf16");
+  add("GPU-b", "7g.80gb", "fp8");
+  add("GPU-c,GPU-d", "7g.80gb", "pair");
+  add("GPU-e", "7g.80gb", "");         // either of the two
+  add("MIG-b", "1g.10gb", "another");  // that nobody measured
+  assignment.services.push_back(promised(800, 0));
+  for (int order = 0; order < 2; ++order) {
+    std::ranges::reverse(known);
+    EnginePool one(*loop, {.engines = {{"m", known}}}, nullptr);
+    one.serve(token_services_by(assignment, workers, {.urls = {{"chat", {"http://127.0.0.1:9"}}}}));
+    std::vector<double> soonest;
+    for (const auto& replica : one.find("chat")->engines().here())
+      soonest.push_back(static_cast<double>(replica->guess.soonest_ttft(100, 0, 0).value_or(0)) /
+                        kMs);
+    EXPECT_THAT(soonest, testing::ElementsAre(800, 400, 200, 100, 200, 0, 100));
+  }
+}
+
+// Whoever asks for what nobody promised makes a service neither late nor short of GPUs.
+TEST_F(Answers, AClientsOwnShorterPromiseIsNotTheServices) {
+  ScriptedEngine& engine = scripted();
+  engine.script = [](const json&) { return stream(20, kMs, 100 * kMs); };
+  begin(promised(800, 0));
+  for (const double ttft_ms : {800.0, 5.0}) {
+    pool->serve({promised(ttft_ms, 0)});
+    const auto under_way = send_all({chat("ann", 20)});
+    ASSERT_TRUE(under_way[0]->wait([&] { return !under_way[0]->input().empty(); }));
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(ask(post(chat("bob", 2), "Partita-Timeout-Ms: 1\r\n")).status, 429);
+    const int its = ttft_ms > 100 ? 0 : 3;  // that would have been late by what is promised, too
+    EXPECT_EQ(fates().late, its);
+    EXPECT_EQ(fates().withdrawn, 3);
+    EXPECT_EQ(requests_of(view_of(chat_service()), {}).shed, its);
+    EXPECT_EQ(under_way[0]->answer().status, 200);
+  }
+}
 
 // Engines that were slow while they warmed up are tried once they have nothing to do, one request
 // at a time, until what was seen of them is forgotten.

@@ -76,13 +76,16 @@ std::vector<EngineAddress> engines_of(const std::string& service,
                      worker.segment.service == service;
     const bool leaves = worker.answering == actuate::Answering::leaving;
     if (!its || leaves || worker.pid == 0 || worker.port == 0) continue;
+    const auto gpus = actuate::whole_gpus(assigned->device);
     engines.push_back({.url = fmt::format("http://127.0.0.1:{}", worker.port),
                        .device = worker.segment.device,
                        .index = worker.index,
                        .pid = worker.pid,
                        .sequences = assigned->batch,
                        .throughput_rps = assigned->throughput_rps,
-                       .mig_profile = assigned->profile});
+                       .profile = assigned->profile,
+                       .gpus = std::max(static_cast<int>(gpus.size()), 1),
+                       .configuration = assigned->engine.configuration});
   }
   return engines;
 }

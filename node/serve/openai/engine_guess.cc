@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace partita::serve {
@@ -9,14 +10,39 @@ namespace {
 
 constexpr double kNsPerMs = 1e6;
 
+double prefill_ms(const profile::TokenEngine& engine, int prompt, int cached) {
+  const profile::StepCost& cost = engine.prompts_by().cost;
+  const double computed = std::max(prompt - cached, 1);
+  return cost.prompt_token * computed + cost.prompt_context * computed * (cached + computed / 2);
+}
+
+double outside_ms(const profile::TokenEngine& engine, int prompt) {
+  return engine.request_ms + engine.request_token_ms * prompt;
+}
+
+// With nothing else there, steps taking `slower` times as long.
+double alone_ms(const profile::TokenEngine& engine, int prompt, int cached, double slower) {
+  const profile::EngineSpec& spec = engine.prompts_by();
+  const double steps =
+      std::ceil(static_cast<double>(std::max(prompt - cached, 1)) / std::max(spec.step_tokens, 1));
+  return outside_ms(engine, prompt) + prefill_ms(engine, prompt, cached) +
+         steps * slower * spec.cost.step;
+}
+
 }  // namespace
 
-EngineGuess::EngineGuess(const profile::TokenEngine* known, int sequences,
+EngineGuess::EngineGuess(std::vector<const profile::TokenEngine*> known, int sequences,
                          std::shared_ptr<EngineFactors> factors)
-    : known_(known != nullptr), factors_(std::move(factors)) {
+    : may_be_(std::move(known)), factors_(std::move(factors)) {
   engine_.spec.cost = kUnknownCost;
   engine_.spec.sequences = kUnknownSequences;
-  if (known) engine_ = *known;
+  if (!may_be_.empty()) {
+    engine_ = **std::ranges::min_element(may_be_, {}, [](const profile::TokenEngine* one) {
+      return alone_ms(*one, kUsualPrompt, 0, 1);
+    });
+    for (const profile::TokenEngine* one : may_be_)
+      engine_.spec.sequences = std::max(engine_.spec.sequences, one->spec.sequences);
+  }
   if (sequences > 0) engine_.spec.sequences = sequences;
   room_ = plan::TokenRoom(std::max(engine_.spec.sequences, 1));
 }
@@ -26,14 +52,9 @@ double EngineGuess::decode_ms() const {
   return cost.of_sequences(decoding_) + cost.cached_token * static_cast<double>(context_);
 }
 
-double EngineGuess::prefill_ms(int prompt, int cached) const {
-  const double computed = std::max(prompt - cached, 1);
-  return engine_.spec.cost.prompt_token * computed +
-         engine_.spec.cost.prompt_context * computed * (cached + computed / 2);
-}
-
 double EngineGuess::uncorrected_ttft(int prompt, int cached, std::int64_t now) const {
-  double work = prefill_ms(prompt, cached);
+  const double own = prefill_ms(engine_, prompt, cached);
+  double work = own;
   double computed = std::max(prompt - cached, 1);
   for (const GuessedRequest* before : prefilling_) {
     work += before->prefill_ms;
@@ -43,11 +64,11 @@ double EngineGuess::uncorrected_ttft(int prompt, int cached, std::int64_t now) c
   const double step = decode_ms(now), steps = std::ceil(computed / room);
   const double all = work + steps * step;
   // What of it is done already; the prompt itself is not.
-  const double before = all - prefill_ms(prompt, cached) - step;
+  const double before = all - own - step;
   const double since = static_cast<double>(now - head_since_) / kNsPerMs / factors_->ttft.at(now);
   const double done = prefilling_.empty() ? 0 : std::clamp(since, 0.0, std::max(before, 0.0));
   const double begun = open() > 0 ? step / 2 : 0;  // of the step that runs
-  return outside_ms(prompt) + begun + all - done;
+  return outside_ms(engine_, prompt) + begun + all - done;
 }
 
 std::int64_t EngineGuess::ttft(int prompt, int cached, std::int64_t now) const {
@@ -57,12 +78,11 @@ std::int64_t EngineGuess::ttft(int prompt, int cached, std::int64_t now) const {
 
 std::optional<std::int64_t> EngineGuess::soonest_ttft(int prompt, int cached,
                                                       std::int64_t now) const {
-  if (!known_) return std::nullopt;
-  const profile::EngineSpec& spec = engine_.spec;
-  const double steps =
-      std::ceil(static_cast<double>(std::max(prompt - cached, 1)) / std::max(spec.step_tokens, 1));
-  const double step = std::min(factors_->step.at(now), 1.0) * spec.cost.step;
-  const double alone = outside_ms(prompt) + prefill_ms(prompt, cached) + steps * step;
+  if (may_be_.empty()) return std::nullopt;
+  const double slower = std::min(factors_->step.at(now), 1.0);
+  double alone = std::numeric_limits<double>::infinity();
+  for (const profile::TokenEngine* one : may_be_)
+    alone = std::min(alone, alone_ms(*one, prompt, cached, slower));
   return static_cast<std::int64_t>(std::min(factors_->ttft.at(now), 1.0) * alone * kNsPerMs);
 }
 
@@ -77,14 +97,15 @@ std::int64_t EngineGuess::gap(double mean_out, std::int64_t now) const {
 
 std::int64_t EngineGuess::work(int prompt, int cached, double out, std::int64_t now) const {
   return gap(out, now) +
-         static_cast<std::int64_t>(factors_->ttft.at(now) * prefill_ms(prompt, cached) * kNsPerMs);
+         static_cast<std::int64_t>(factors_->ttft.at(now) * prefill_ms(engine_, prompt, cached) *
+                                   kNsPerMs);
 }
 
 void EngineGuess::begin(GuessedRequest& request, std::int64_t now) {
   request.begun = now;
   request.uncorrected = uncorrected_ttft(request.prompt, request.cached, now) * kNsPerMs;
   request.expected = static_cast<std::int64_t>(factors_->ttft.at(now) * request.uncorrected);
-  request.prefill_ms = prefill_ms(request.prompt, request.cached);
+  request.prefill_ms = prefill_ms(engine_, request.prompt, request.cached);
   request.produced = 0;
   request.decodes = false;
   if (prefilling_.empty()) head_since_ = now;

@@ -18,6 +18,7 @@ namespace partita::serve {
 // Of an engine that nobody measured: some GPU with some model; what is measured corrects it.
 inline constexpr profile::StepCost kUnknownCost{.step = 15, .sequence = 0.1, .prompt_token = 0.1};
 inline constexpr int kUnknownSequences = 256;
+inline constexpr int kUsualPrompt = 1000;  // tokens, by which engines are compared
 
 // Measured over expected, of engines of one kind: one that was lucky once would else get all.
 struct EngineFactors {
@@ -37,8 +38,9 @@ struct GuessedRequest {
 
 class EngineGuess {
  public:
-  // `sequences`: at once, 0: as the engine says.
-  EngineGuess(const profile::TokenEngine* known, int sequences,
+  // `known`: what it may be, which outlive it: the quickest of them is believed, until something
+  // was measured. `sequences`: at once, 0: as many as any of them may have.
+  EngineGuess(std::vector<const profile::TokenEngine*> known, int sequences,
               std::shared_ptr<EngineFactors> factors);
 
   int limit() const { return room_.limit(); }
@@ -47,8 +49,9 @@ class EngineGuess {
   std::int64_t tokens_held() const { return context_; }
   // From now to the first token, with what is there before it.
   std::int64_t ttft(int prompt, int cached, std::int64_t now) const;
-  // The same at the soonest: with nothing before it, by costs that were measured beforehand, and as
-  // if nothing had been slow since. Nothing: nobody measured such an engine.
+  // The same at the soonest: with nothing before it, by costs that were measured beforehand, of
+  // those that it may be the quickest's, and as if nothing had been slow since. Nothing: nobody
+  // measured such an engine.
   std::optional<std::int64_t> soonest_ttft(int prompt, int cached, std::int64_t now) const;
   // Per token of those that decode.
   std::int64_t tpot(std::int64_t now) const;
@@ -70,16 +73,12 @@ class EngineGuess {
  private:
   double decode_ms(std::int64_t now) const { return factors_->step.at(now) * decode_ms(); }
   double decode_ms() const;  // uncorrected
-  double prefill_ms(int prompt, int cached) const;
-  double outside_ms(int prompt) const {
-    return engine_.request_ms + engine_.request_token_ms * prompt;
-  }
   // Milliseconds, uncorrected by TTFTs.
   double uncorrected_ttft(int prompt, int cached, std::int64_t now) const;
 
+  std::vector<const profile::TokenEngine*> may_be_;
   profile::TokenEngine engine_;
   plan::TokenRoom room_{kUnknownSequences};
-  bool known_ = false;
   std::shared_ptr<EngineFactors> factors_;
   std::vector<GuessedRequest*> prefilling_ = {};  // in order
   std::int64_t head_since_ = 0;                   // the first of them is computed

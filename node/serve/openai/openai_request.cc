@@ -11,7 +11,7 @@ namespace {
 constexpr double kMostCounted = 1e9;
 
 struct Bounds {
-  std::optional<double> completion = {}, tokens = {}, answers = {};
+  std::optional<double> completion = {}, tokens = {}, answers = {}, best_of = {};
 };
 
 bool true_or_null(JsonScan& scan) {
@@ -49,6 +49,7 @@ bool read_bound(JsonScan& scan, const std::string& key, Bounds& bounds) {
   std::optional<double> Bounds::*const bound = key == "max_completion_tokens" ? &Bounds::completion
                                                : key == "max_tokens"          ? &Bounds::tokens
                                                : key == "n"                   ? &Bounds::answers
+                                               : key == "best_of"             ? &Bounds::best_of
                                                                               : nullptr;
   if (bound == nullptr) return false;
   bounds.*bound = count_or_skip(scan);
@@ -98,6 +99,18 @@ Media media_in(std::string_view prompt) {
   return media;
 }
 
+// Of a list of texts, or of lists of tokens, each is one.
+double prompts_in(std::string_view prompt) {
+  double count = 0;
+  JsonScan scan(prompt);
+  if (scan.peek() != '[') return 1;
+  scan.array([&] {
+    count += scan.peek() == '"' || scan.peek() == '[';
+    scan.skip();
+  });
+  return std::max(count, 1.0);
+}
+
 // The client's own, but that usage is said; with each token only to who asked for it.
 std::string options_with_usage(std::string_view said) {
   std::string out = R"({"include_usage":true)";
@@ -119,6 +132,7 @@ std::string options_with_usage(std::string_view said) {
 Result<OpenaiRequest> parse_openai_request(std::string_view body) {
   OpenaiRequest request;
   Bounds bounds;
+  double prompts = 1;
   JsonScan scan(body);
   scan.object([&](const std::string& key) {
     if (key == "model") {
@@ -132,6 +146,7 @@ Result<OpenaiRequest> parse_openai_request(std::string_view body) {
       read_stream_options(scan, request);
     } else if (key == "messages" || key == "prompt" || key == "input") {
       request.prompt = scan.skip();
+      prompts = key == "prompt" ? prompts_in(request.prompt) : 1;
     } else if (key == "tools") {
       request.tools = scan.skip();
     } else if (!read_bound(scan, key, bounds)) {
@@ -142,10 +157,13 @@ Result<OpenaiRequest> parse_openai_request(std::string_view body) {
   const Media media = media_in(request.prompt);
   request.media = media.count;
   request.text_bytes = request.prompt.size() + request.tools.size() - media.bytes;
-  request.answers =
-      static_cast<int>(std::clamp(bounds.answers.value_or(1), 1.0, double{kMostAnswers}));
+  const double answers = std::max(bounds.answers.value_or(1), 1.0);
+  request.answers = static_cast<int>(
+      std::min(std::min(answers, double{kMostAnswers}) * prompts, double{kMostChoices}));
+  request.sequences =
+      std::min(std::max(answers, bounds.best_of.value_or(1)) * prompts, kMostCounted);
   const double each = bounds.completion.value_or(bounds.tokens.value_or(0));
-  request.most_tokens = each * std::max(1.0, bounds.answers.value_or(1));
+  request.most_tokens = std::min(each * request.sequences, kMostCounted);
   if (!scan.ok()) return bad_input("", "request JSON: " + scan.error());
   if (request.model.empty()) return bad_input("", "request JSON: \"model\" is to name the service");
   request.object = body.substr(body.find('{'));
@@ -155,6 +173,11 @@ Result<OpenaiRequest> parse_openai_request(std::string_view body) {
 double guessed_prompt_tokens(const OpenaiRequest& request, double bytes_per_token) {
   return static_cast<double>(request.text_bytes) / bytes_per_token +
          double{kMediaTokens} * request.media;
+}
+
+double most_answered(const OpenaiRequest& request, double usual) {
+  return request.most_tokens > 0 ? request.most_tokens
+                                 : std::min(usual * request.sequences, kMostCounted);
 }
 
 bool adds_usage(const OpenaiRequest& request) { return request.stream && !request.usage_asked; }

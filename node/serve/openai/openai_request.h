@@ -12,7 +12,8 @@ namespace partita::serve {
 
 inline constexpr double kFirstBytesPerToken = 4;
 inline constexpr int kMediaTokens = 1000;  // of a picture, about
-inline constexpr int kMostAnswers = 128;
+inline constexpr int kMostAnswers = 128;   // of a prompt
+inline constexpr int kMostChoices = 4096;  // that are told apart, of all its prompts
 
 struct OpenaiRequest {
   std::string model = {};
@@ -25,7 +26,8 @@ struct OpenaiRequest {
   std::size_t text_bytes = 0;            // of prompt and tools, without pictures and sounds
   int media = 0;                         // pictures and sounds in it, whose tokens nobody knows
   double most_tokens = 0;                // of its answers, all together; 0: it does not say
-  int answers = 1;                       // "n": choices of each prompt
+  int answers = 1;                       // choices: "n" of each of its prompts
+  double sequences = 1;                  // that are computed: of each prompt "n" or "best_of"
   std::string_view object = {};          // the body from its '{'
 };
 
@@ -34,6 +36,9 @@ Result<OpenaiRequest> parse_openai_request(std::string_view body);
 
 // Tokens of its prompt, guessed: of text by its bytes, of the rest by how many there are.
 double guessed_prompt_tokens(const OpenaiRequest& request, double bytes_per_token);
+
+// Tokens that its answers may come to, all together, where one usually has so many.
+double most_answered(const OpenaiRequest& request, double usual);
 
 // Whether the engine is told to say usage although the client did not ask, or asked not to: the
 // event that says it is then kept back.

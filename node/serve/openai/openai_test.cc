@@ -188,7 +188,7 @@ profile::TokenEngine known_engine() {
 
 TEST(EngineGuess, CountsWhatIsInFront) {
   const profile::TokenEngine known = known_engine();
-  EngineGuess guess(&known, 0, std::make_shared<EngineFactors>());
+  EngineGuess guess({&known}, 0, std::make_shared<EngineFactors>());
   const std::int64_t zero = 1'000'000 * kMs;
   EXPECT_EQ(guess.ttft(100, 0, zero), (2 + 10 + 10) * kMs);
   EXPECT_EQ(guess.ttft(100, 90, zero), (2 + 10 + 1) * kMs);
@@ -214,7 +214,7 @@ TEST(EngineGuess, CountsWhatIsInFront) {
 // A first token that was assumed and then came is one sequence, and its place is free at its end.
 TEST(EngineGuess, CountsAnAssumedFirstTokenOnce) {
   const profile::TokenEngine known = known_engine();
-  EngineGuess guess(&known, 0, std::make_shared<EngineFactors>());
+  EngineGuess guess({&known}, 0, std::make_shared<EngineFactors>());
   GuessedRequest one{.prompt = 500};
   guess.begin(one, kMs);
   guess.first_token(one, 2 * kMs, false);
@@ -228,7 +228,7 @@ TEST(EngineGuess, CountsAnAssumedFirstTokenOnce) {
 }
 
 TEST(EngineGuess, LearnsFromWhatIsMeasured) {
-  EngineGuess guess(nullptr, 8, std::make_shared<EngineFactors>());
+  EngineGuess guess({}, 8, std::make_shared<EngineFactors>());
   std::int64_t now = kMs;
   for (int i = 0; i < 100; ++i) {
     GuessedRequest one{.prompt = 1000};
@@ -322,10 +322,10 @@ TEST(MeasuredRatio, IsTheWeightedMedian) {
 // What was slow since makes no prompt hopeless; what was measured before does.
 TEST(EngineGuess, KnowsWhatCanNeverBeInTime) {
   const std::int64_t zero = 1'000'000 * kMs;
-  EngineGuess unknown(nullptr, 0, std::make_shared<EngineFactors>());
+  EngineGuess unknown({}, 0, std::make_shared<EngineFactors>());
   EXPECT_FALSE(unknown.soonest_ttft(1'000'000, 0, zero));
   const profile::TokenEngine known = known_engine();
-  EngineGuess guess(&known, 0, std::make_shared<EngineFactors>());
+  EngineGuess guess({&known}, 0, std::make_shared<EngineFactors>());
   EXPECT_EQ(guess.soonest_ttft(2500, 0, zero), (2 + 3 * 10 + 250) * kMs);
   EXPECT_EQ(guess.soonest_ttft(2500, 2400, zero), (2 + 10 + 10) * kMs);
   std::vector<GuessedRequest> slow(10, {.prompt = 100});
@@ -442,6 +442,19 @@ TEST(OpenaiRequest, SaysHowManyTokensItMayComeTo) {
   EXPECT_EQ(most(R"("max_tokens":null,"n":3)"), 0);
   EXPECT_EQ(most(R"("max_tokens":"20")"), 0);  // the engine refuses that
   EXPECT_EQ(most(R"("max_tokens":1e300)"), 1e9);
+  EXPECT_EQ(most(R"("max_tokens":1e9,"n":1e9)"), 1e9);
+  EXPECT_EQ(most(R"("max_tokens":20,"best_of":5,"n":2)"), 100);
+  EXPECT_EQ(most(R"("max_tokens":20,"prompt":["a","b, [c]","d"],"n":2)"), 120);
+  EXPECT_EQ(most(R"("max_tokens":20,"prompt":[[1,2,3],[4]])"), 40);
+  EXPECT_EQ(most(R"("max_tokens":20,"prompt":[1,2,3])"), 20);
+  EXPECT_EQ(most(R"("max_tokens":20,"prompt":"[1,2,3]")"), 20);
+  EXPECT_EQ(most(R"("max_tokens":20,"messages":[{},{}])"), 20);
+  const auto list = parse_openai_request(R"({"model":"m","prompt":["a","b"],"n":3,"best_of":4})");
+  EXPECT_EQ(list->answers, 6);
+  EXPECT_EQ(most_answered(*list, 50), 2 * 4 * 50);
+  const auto many = parse_openai_request(R"({"model":"m","n":1e300})");
+  EXPECT_EQ(many->answers, kMostAnswers);
+  EXPECT_EQ(most_answered(*many, 50), 1e9);
 }
 
 TEST(KeyUse, WaitsForTheMinuteToPass) {
@@ -455,6 +468,9 @@ TEST(KeyUse, WaitsForTheMinuteToPass) {
   use.ended(899);  // with the one asked for 300 below nothing
   EXPECT_NEAR(static_cast<double>(use.ask(limits, {}, zero + 46 * second)), 15.1e9, 10);
   EXPECT_EQ(KeyUse{}.ask({}, {.tokens = 1e9}, zero), 0);
+  KeyUse owes;
+  EXPECT_EQ(owes.ask({.tokens = 1}, {.tokens = 1e15}, zero), 0);
+  EXPECT_GT(owes.ask({.tokens = 1}, {}, zero), 1'000'000'000 * kMs);
 }
 
 TEST(TokenRecents, ForgetAfterHalfAMinute) {

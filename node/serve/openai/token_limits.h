@@ -21,6 +21,7 @@ struct KeyLimits {
 };
 
 inline constexpr double kMinuteNs = 60e9, kSecondNs = 1e9;
+inline constexpr double kLongestNs = 1e18;  // that one is told to wait
 // So much sooner than its time a request may come: clocks and networks are not exact. What it had
 // sooner is owed, so that no more goes through.
 inline constexpr double kSoonerNs = 20e6;
@@ -33,7 +34,7 @@ class RateBucket {
     refill(per_unit, now);
     need = std::min(need, per_unit);
     if (per_unit <= 0 || level_ >= need - kSoonerNs / unit_ * per_unit) return 0;
-    return static_cast<std::int64_t>((need - level_) / per_unit * unit_) + 1;
+    return static_cast<std::int64_t>(std::min((need - level_) / per_unit * unit_, kLongestNs)) + 1;
   }
   void take(double count) { level_ -= count; }
 

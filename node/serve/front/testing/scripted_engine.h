@@ -21,6 +21,8 @@ struct Scripted {
   // Where there are some, a stream: an event each, so long after the one before, then [DONE].
   std::vector<std::string> events = {};
   std::int64_t first_ns = 0, pause_ns = 0;
+  bool dies = false;  // its connection, at first_ns, without a word
+  bool ends = true;   // else nothing more comes after [DONE]
 };
 
 class ScriptedEngine final : public Site {
@@ -68,15 +70,16 @@ class ScriptedExchange final : public Exchange {
     ++engine_.asked;
     script_ = engine_.script(nlohmann::json::parse(text));
     reply = script_.reply;
-    if (script_.events.empty() && script_.first_ns == 0) return Step::answer;
+    if (script_.events.empty() && script_.first_ns == 0 && !script_.dies) return Step::answer;
     timer_.at(Loop::now_ns() + script_.first_ns);
-    return script_.events.empty() ? Step::backend : Step::stream;
+    stream_broken = script_.dies;
+    return script_.events.empty() && !script_.dies ? Step::backend : Step::stream;
   }
 
  private:
   void next(std::int64_t due) {
     const auto lives = shared_from_this();
-    if (script_.events.empty()) {
+    if (script_.events.empty() || script_.dies) {
       end();
       return;
     }
@@ -84,7 +87,10 @@ class ScriptedExchange final : public Exchange {
     pieces += "data: " + script_.events[at_++] + "\n\n";
     if (at_ == script_.events.size()) {
       pieces += "data: [DONE]\n\n";
-      end();
+      if (script_.ends)
+        end();
+      else if (wake)
+        wake();
       return;
     }
     if (wake) wake();
