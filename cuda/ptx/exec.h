@@ -64,8 +64,6 @@ struct RunCore {
   std::uint32_t threads = 0, warps = 0, shared_bytes = 0;
   // Of a check of global memory, by block: the first of its times that others do not know.
   std::vector<std::atomic<std::uint32_t>> published = {};
-  std::vector<std::atomic<std::uint32_t>> reads_published = {};  // the same of what it read alone
-  unsigned global_shift = 2;  // of an address, for its word or byte
   std::atomic<bool> stop = false;   // asked for from outside
   std::atomic<bool> ended = false;  // a fault ended the launch
   std::atomic<std::uint64_t> thread_instructions = 0, warp_instructions = 0;
@@ -76,6 +74,10 @@ struct RunCore {
   int depth = 0;  // of launches by kernels
   std::map<std::uint64_t, Launch> begun = {};
   std::vector<Launch> launched = {}, launched_last = {};
+  // More of a check of global memory: as `published`, of what was read alone; of an address, for
+  // its word or byte.
+  std::vector<std::atomic<std::uint32_t>> reads_published = {};
+  unsigned global_shift = 2;
 };
 
 struct Frame {  // registers and local memory of a warp
