@@ -61,8 +61,8 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.addCleanup(lambda: (process.poll() is None and process.kill(), process.wait()))
         return process
 
-    def start(self, node):
-        return self.run_beside([harness.PROGRAM, "agent", "--settings", "agent.yaml"], node,
+    def start(self, node, *words):
+        return self.run_beside([harness.PROGRAM, "agent", "--settings", "agent.yaml", *words], node,
                                self.path(node))
 
     def fleet(self, *words):
@@ -209,6 +209,43 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.ask("n1", f"/v1/fleet/nodes/{node}/drain?back=true", "POST")
         self.until(lambda: not any(one["drained"] for one in self.status()["nodes"]))
         self.assertEqual(self.ask("n1", "/v1/fleet/nodes/nobody/drain", "POST")[0], 400)
+
+    def trouble(self, node):
+        return next((one.get("trouble", "") for one in self.status()["nodes"]
+                     if one["node"] == node), "")
+
+    def again(self, node, *words):
+        self.agents[node].kill()
+        self.agents[node].wait()
+        self.agents[node] = self.start(node, *words)
+
+    def test_what_a_node_does_not_carry_out_is_said_and_taken_up_again(self):
+        self.ready()
+        whole = self.read("profiles.csv")
+        self.write("n2/less.csv", "".join(line + "\n" for line in whole.splitlines()
+                                          if not line.startswith("large")))
+        settings = self.read("n2/agent.yaml").replace("fleet: {", "fleet: {leads: false, ")
+        self.write("n2/agent.yaml", settings.replace("../profiles.csv", "less.csv"))
+        self.again("n2")
+        self.again("n1", "--mode", "observe")
+        self.until(lambda: "mode is observe" in self.trouble("n1"))
+        self.assertEqual(self.fleet("drain", "n3").returncode, 0)
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(lambda: "no profile" in self.trouble("n2"))
+        self.assertEqual(self.services_on("n1"), set())
+        # Its profiles are mended, and its agent is started again.
+        self.write("n2/agent.yaml", settings)
+        self.again("n2")
+        self.until(self.carried)
+        self.assertEqual(self.nodes_of("search"), ["n2"])
+        # What an agent has forgotten, it is told again.
+        self.agents["n2"].kill()
+        for name in os.listdir(self.path("n2/state")):
+            if name.startswith("agent-memory"):
+                os.remove(self.path(f"n2/state/{name}"))
+        self.again("n2")
+        memory = self.path("n2/state/agent-memory.json")
+        self.until(lambda: os.path.exists(memory) and "search" in self.read(memory))
 
     def test_decisions_wait_for_a_person(self):
         self.ready()
