@@ -42,7 +42,8 @@ TEST(FleetSim, HoldsForEachSeed) {
   const double minutes = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC / 60;
   std::printf(
       "%d seeds of %d h, %.1f seeds a CPU-minute: %d deaths, %d cuts, %d leaders killed, "
-      "%d outages, %d stuck, %d wishes, %d approvals; %ld decisions, %ld parts, %ld turns; a service was "
+      "%d outages, %d stuck, %d wishes, %d approvals; %ld decisions, %ld parts, %ld turns; a "
+      "service was "
       "short for %.1f s at most (seed %d); %ld services in calm hours, %ld of them carried by "
       "nobody\n",
       count, hours, count / minutes, all.deaths, all.cuts, all.leaders_killed, all.outages,

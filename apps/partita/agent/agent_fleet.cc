@@ -291,8 +291,7 @@ std::vector<control::Inquiry> AgentFleet::take_inquiries() {
   }
   if (!part) return {};
   const bool again = part_ && part_->revision == part->revision && !refused_.empty();
-  if (!again)
-    wishes_.say(fmt::format("fleet: takes revision {}: {}", part->revision, part->cause));
+  if (!again) wishes_.say(fmt::format("fleet: takes revision {}: {}", part->revision, part->cause));
   const bool none = part->services.empty();
   std::vector<control::Inquiry> all;
   all.push_back({{control::SetServices{part->services, none}, kUser},
@@ -319,8 +318,8 @@ void AgentFleet::handed(const fleet::Part& part, const control::Reply& reply) {
   handing_ = false;
 }
 
-// What the loop does not have of the part that was taken, since it refused it, or its memory is lost,
-// or another agent was told otherwise.
+// What the loop does not have of the part that was taken, since it refused it, or its memory is
+// lost, or somebody told it otherwise.
 void AgentFleet::hand_over_again(const control::AgentMemory& memory) {
   if (!part_ || memory.services == part_->services || handing_ || to_hand_) return;
   if (context_.clock.now_ns() < again_ns_) return;

@@ -62,6 +62,14 @@ bool same_terms(plan::Service a, plan::Service b, const Rates& beside) {
   return a == b;
 }
 
+// Some that its part is on cannot be used any more.
+bool lost_gpus(const NodeRecord& node, const Part* part) {
+  return part != nullptr && std::ranges::any_of(part->plan.gpus, [&](const plan::PlannedGpu& gpu) {
+           const auto is = std::ranges::find(node.gpus, gpu.index, &NodeGpu::index);
+           return !gpu.instances.empty() && (is == node.gpus.end() || !is->unusable.empty());
+         });
+}
+
 }  // namespace
 
 double need_of(const plan::Service& service, double arrived_rps) {
@@ -119,7 +127,7 @@ class Leader::Work {
     bool counts = true;  // not drained
     bool open = true;    // may get more
     bool pending = false;
-    bool able = true;  // to carry out its part, as far as is known
+    bool able = true;            // to carry out its part, as far as is known
     Rates base, has, held;       // by its part; carried now; either
     double total = 0, used = 0;  // compute slices
     // What is decided.
@@ -187,7 +195,6 @@ class Leader::Work {
   void look();
   void look_at(const NodeRecord& record);
   bool waits_in_vain(const At& at) const;
-  bool lost_gpus(const At& at) const;
   bool has_other_terms(const At& at) const;
   void count(Of& of, const At& at, double rate);
   // While rates are looked after, margins are nobody's concern.
@@ -216,7 +223,6 @@ class Leader::Work {
   void hold_back(Part& part, const At& at) const;
   Decision word() const;
   void tell(Decision& decision, const At& at, const Part& part) const;
-  std::string terms_of(const Of& of) const;
   std::vector<ServiceOutlook> outlooks() const;
 
   NodePlanner& planner_;
@@ -323,22 +329,12 @@ bool Leader::Work::waits_in_vain(const At& at) const {
   });
 }
 
-// Some that its part is on cannot be used any more.
-bool Leader::Work::lost_gpus(const At& at) const {
-  if (!at.part) return false;
-  for (const plan::PlannedGpu& gpu : at.part->plan.gpus) {
-    const auto is = std::ranges::find(at.record->gpus, gpu.index, &NodeGpu::index);
-    if (!gpu.instances.empty() && (is == at.record->gpus.end() || !is->unusable.empty()))
-      return true;
-  }
-  return false;
-}
-
 bool Leader::Work::has_other_terms(const At& at) const {
-  return at.part && std::ranges::any_of(at.part->plan.services, [&](const plan::PlannedService& row) {
-    const auto of = services_.find(row.name);
-    return of != services_.end() && !same_terms(row, of->second.wanted(), at.base);
-  });
+  return at.part &&
+         std::ranges::any_of(at.part->plan.services, [&](const plan::PlannedService& row) {
+           const auto of = services_.find(row.name);
+           return of != services_.end() && !same_terms(row, of->second.wanted(), at.base);
+         });
 }
 
 // ---- plans of nodes
@@ -386,14 +382,14 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause, bool lo
 
 void Leader::Work::mend() {
   for (auto& [name, at] : nodes_)
-    if (lost_gpus(at))
+    if (lost_gpus(*at.record, at.part))
       settle(at, at.held, "its GPUs are others");
     else if (has_other_terms(at))  // by somebody's wish: nothing is lost
       settle(at, at.held, "the terms of its services are others", false);
   for (auto& [name, at] : nodes_) {
     if (!at.changed && waits_in_vain(at))
       settle(at, at.held, "whom it waited for will not carry its services");
-    at.mended = at.changed && (lost_gpus(at) || !has_other_terms(at));
+    at.mended = at.changed && (lost_gpus(*at.record, at.part) || !has_other_terms(at));
   }
 }
 
@@ -708,11 +704,6 @@ void Leader::Work::tell(Decision& decision, const At& at, const Part& part) cons
   decision.urgent.push_back(urgent || at.mended);
 }
 
-// What of a service is not the node's to say.
-std::string Leader::Work::terms_of(const Of& of) const {
-  return read_.written.text({piece_of(of.wanted(), 1, 1)});
-}
-
 Decision Leader::Work::word() const {
   Decision decision;
   std::string key = std::to_string(revision_);  // a yes is to what is decided now, not later again
@@ -741,7 +732,7 @@ Decision Leader::Work::word() const {
       for (const auto& [service, rate] : at.next) {
         const auto [its, anew] = terms.emplace(service, 0);
         if (const auto of = services_.find(service); anew && of != services_.end())
-          its->second = text_hash(terms_of(of->second));
+          its->second = text_hash(read_.written.text({piece_of(of->second.wanted(), 1, 1)}));
         key += fmt::format("|{}={:.9g},{:x}", service, rate, its->second);
       }
       if (part.cause.empty()) part.cause = decision.changes.back();

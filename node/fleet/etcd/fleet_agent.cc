@@ -328,8 +328,8 @@ bool FleetAgent::missed_long_enough() {
                              [&](const auto& one) { return now_ms_ - one.second >= kMissedMs; });
 }
 
-// Who has a part in hand, or could have, and has not carried out anything for long; the history says
-// so. Who waits for others is not late.
+// Who has a part in hand, or could have, and has not carried out anything for long; the history
+// says so. Who waits for others is not late.
 Result<void> FleetAgent::look_for_overdue() {
   std::map<std::string, Pending> pending;
   std::set<std::string> overdue;

@@ -31,8 +31,8 @@ inline constexpr std::int64_t kHandOverMs = 2000;
 inline constexpr std::int64_t kReadAnewMs = 60'000;  // all of it, whatever watches say
 inline constexpr std::int64_t kDecideMs = 10'000;    // where what is wanted cannot be planned
 inline constexpr std::int64_t kRatesMs = 5000;       // between rates
-// Who has had a part for so long and has not carried it out is not counted on: two minutes more than
-// draining, making instances and loading a model take.
+// Who has had a part for so long and has not carried it out is not counted on: two minutes more
+// than draining, making instances and loading a model take.
 inline constexpr std::int64_t kOverdueMs = 300'000;
 // Of a node whose GPUs nobody has seen for so long the lease ends; a change may keep them longer.
 inline constexpr std::int64_t kUnseenMs = 30'000, kUnseenInChangeMs = 300'000;
@@ -74,9 +74,9 @@ class FleetAgent {
 
   // `now_ms`: never goes back; `wall_ms` is only written down.
   Turn turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& node);
-  // It will take no more turns. A node that carries nothing, and shall carry nothing, ends its lease,
-  // so that others know at once. Any other one lets it run out: its GPUs serve on, and an agent that
-  // is back before that goes on as if it had never been away. Who leads stops leading.
+  // It will take no more turns. A node that carries nothing, and shall carry nothing, ends its
+  // lease, so that others know at once. Any other one lets it run out: its GPUs serve on, and an
+  // agent that is back before that goes on as if it had never been away. Who leads stops leading.
   void leave();
 
   bool leads() const { return fence_ != 0; }
@@ -150,9 +150,9 @@ class FleetAgent {
     long ready = 0;  // what the node had carried out when this began
     std::int64_t since_ms = 0;
   };
-  std::map<std::string, Pending> pending_;          // nodes whose part is not carried out
+  std::map<std::string, Pending> pending_;            // nodes whose part is not carried out
   std::map<std::string, std::int64_t> lost_ms_ = {};  // of view_.lost_rates
-  bool carries_ = false;                            // the node did, at its last turn
+  bool carries_ = false;                              // the node did, at its last turn
   long events_ = 0;
   long going_ = 0;  // revision of a part that carries less, and since when it may be taken
   std::int64_t going_ms_ = 0;

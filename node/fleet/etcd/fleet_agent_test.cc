@@ -165,8 +165,10 @@ TEST(FleetAgent, WhatArrivedAtALostNodeCountsForAWhile) {
 // One that took its part, says nothing, and does not carry it out.
 TEST(FleetAgent, WhatANodeDoesNotCarryOutIsElsewhereInTime) {
   TwoNodes two;
-  ASSERT_TRUE(two.store.commit(
-      {{}, {{Keys("f").wanted(), write(Wanted{services_of_tests({{"s", 300}})}), 0}}})->done);
+  ASSERT_TRUE(
+      two.store
+          .commit({{}, {{Keys("f").wanted(), write(Wanted{services_of_tests({{"s", 300}})}), 0}}})
+          ->done);
   std::string stuck;
   const auto take = [&](NodeRecord& record, const Part& part) {
     if (stuck.empty()) stuck = record.node;

@@ -308,6 +308,13 @@ bool some_under_way(const FleetView& view, const std::map<std::string, long>& ea
   });
 }
 
+// From a loss until others have what was lost: a node that is stuck may be told to carry it first.
+std::int64_t recovered_ms(const std::vector<SimNode>& nodes, std::int64_t now) {
+  const bool stuck =
+      std::ranges::any_of(nodes, [&](const SimNode& node) { return node.stuck_ms > now; });
+  return now + kRecoveryMs + (stuck ? kOverdueMs : 0);
+}
+
 class FleetSim {
  public:
   explicit FleetSim(const FleetSimOptions& options)
@@ -469,24 +476,19 @@ class FleetSim {
     }
   }
 
-  // From a loss until others have what was lost: a node that is stuck may be told to carry it first.
-  std::int64_t recovered_ms() const {
-    const bool stuck =
-        std::ranges::any_of(nodes_, [&](const SimNode& node) { return node.stuck_ms > now_; });
-    return now_ + kRecoveryMs + (stuck ? kOverdueMs : 0);
-  }
   // Who carried something of a service is lost: it may have less for some time. With `survive`, not
   // by the first loss after a calm spell, if there was room for what it needs then.
   void excuse(const SimNode& node) {
     const bool first = survives_ && !lost_since_calm_ && converged_;
     lost_since_calm_ = true;
     for (const Carried& one : node.record.carries)
-      if (!first || has_no_room(one.service, true)) excused_ms_[one.service] = recovered_ms();
+      if (!first || has_no_room(one.service, true))
+        excused_ms_[one.service] = recovered_ms(nodes_, now_);
   }
   // What is short already takes longer.
   void excuse_all() {
     for (auto& [service, until] : excused_ms_)
-      if (until > now_) until = std::max(until, recovered_ms());
+      if (until > now_) until = std::max(until, recovered_ms(nodes_, now_));
   }
 
   void die(SimNode& node, std::int64_t until) {
@@ -669,22 +671,19 @@ class FleetSim {
     tell(fmt::format("{} takes revision {}", node.record.node, part.revision));
     ++report_.parts;
     node.content = std::move(part);
-    if (rng_stuck_.below(30) == 0) get_stuck(node);
+    if (rng_stuck_.below(30) == 0) {
+      tell(node.record.node + " will not get on with it, and says nothing");
+      ++report_.stuck;
+      node.stuck_ms = now_ + 4 * kOverdueMs;  // or until all is healed
+      excuse_all();
+      for (const auto& [service, rate] : rates_)
+        excused_ms_[service] = std::max(excused_ms_[service], now_ + kOverdueMs + 2 * kRecoveryMs);
+    }
     go_on(node);
     if (rng_.below(50) == 0)
       kill_agent(node);  // before it wrote down what it took
     else
       node.record.taken = node.newest;
-  }
-
-  // For longer than anybody counts on it, and it says nothing.
-  void get_stuck(SimNode& node) {
-    tell(node.record.node + " will not get on with it, and says nothing");
-    ++report_.stuck;
-    node.stuck_ms = now_ + 4 * kOverdueMs;  // or until all is healed
-    excuse_all();
-    for (const auto& [service, rate] : rates_)
-      excused_ms_[service] = std::max(excused_ms_[service], now_ + kOverdueMs + 2 * kRecoveryMs);
   }
 
   void carried_out(SimNode& node) {
