@@ -100,8 +100,8 @@ fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {
 }  // namespace
 
 Result<std::unique_ptr<AgentFleet>> AgentFleet::start(Context& context, Wishes wishes) {
-  auto store = TRY(open_fleet(context, wishes.fleet));
   if (wishes.fleet.node.empty()) wishes.fleet.node = host_name();
+  auto store = TRY(open_fleet(context, wishes.fleet));
   TRY(fleet::parse_fleet_word("fleet.node", wishes.fleet.node));
   std::unique_ptr<AgentFleet> made(new AgentFleet(context, std::move(wishes), std::move(store)));
   if (context.files.exists(made->part_path())) {

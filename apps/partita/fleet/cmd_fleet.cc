@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kReadAnew = 60 * kSecond;  // all of the store, whatever its watch says
+constexpr std::int64_t kAsks = 2 * kSecond;       // a member that hangs is found so
 constexpr std::int64_t kAgain = kSecond;          // after the store did not answer
 constexpr std::size_t kMostSaid = 300;            // by HAProxy
 
@@ -35,6 +36,10 @@ class Follower {
 
   Result<void> hear() {
     if (clock_.now_ns() < next_) return {};
+    if (watch_ && clock_.now_ns() - asked_ >= kAsks) {
+      asked_ = clock_.now_ns();
+      if (!store_.range(keys_.leader())) watch_.reset();
+    }
     if (watch_ && clock_.now_ns() - read_ < kReadAnew)
       if (const auto seen = watch_->take()) {
         for (const fleet::SeenChange& one : *seen)
@@ -54,7 +59,7 @@ class Follower {
     view_ = {};
     for (const fleet::KeyValue& one : range.all) view_.hear(keys_, one.key, one.value, one.version);
     watch_ = std::move(watch);
-    read_ = clock_.now_ns();
+    read_ = asked_ = clock_.now_ns();
     return {};
   }
 
@@ -63,7 +68,7 @@ class Follower {
   Clock& clock_;
   fleet::FleetView view_;
   std::unique_ptr<fleet::Watch> watch_;
-  std::int64_t read_ = 0, next_ = 0;
+  std::int64_t read_ = 0, asked_ = 0, next_ = 0;
 };
 
 interop::BalancedServices services_of(const fleet::FleetStatus& status) {
@@ -562,7 +567,8 @@ Result<std::unique_ptr<fleet::EtcdStore>> open_fleet(Context& context,
       {.endpoints = fleet.endpoints,
        .tls = {.ca_file = fleet.ca, .certificate = fleet.certificate, .key = fleet.key},
        .user = fleet.user,
-       .password_file = fleet.password_file},
+       .password_file = fleet.password_file,
+       .asks = fleet.node},
       context.files, context.clock);
 }
 

@@ -1,6 +1,6 @@
 // EtcdStore: a Store in etcd 3.4 and newer, by its JSON gateway. It asks the member that answered
-// last, then the others. A call waits at most kPatience per member; a watch runs on a thread of its
-// own. Thread rule: one thread for calls; the store outlives its watches.
+// last, then the others; a watch of a member that does not answer any more is broken. A call waits
+// at most kPatience per member; a watch runs on a thread of its own. Thread rule: one thread for calls; the store outlives its watches.
 #pragma once
 
 #include <memory>
@@ -18,6 +18,8 @@ struct EtcdSettings {
   std::vector<std::string> endpoints;  // "http://10.0.0.1:2379"
   serve::TlsWishes tls = {};           // of those that are https
   std::string user = {}, password_file = {};
+  // Whoever asks, by its name: many begin at different members. Empty: at the first.
+  std::string asks = {};
 };
 
 class EtcdStore final : public Store {

@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/base64.h"
+#include "base/testing/test_certificate.h"
 #include "fleet/etcd/etcd_messages.h"
 #include "fleet/etcd/memory_store.h"
 #include "fleet/etcd/testing/etcd_of_tests.h"
+#include "fleet/etcd/testing/fake_member.h"
 #include "fleet/etcd/testing/store_conformance.h"
 
 namespace partita::fleet {
@@ -81,6 +85,62 @@ TEST(EtcdStoreTest, SaysWhatIsWrongWithEndpoints) {
   const auto range = (*nobody)->range("/");
   ASSERT_FALSE(range.has_value());
   EXPECT_EQ(range.error().code, ErrorCode::environment);
+}
+
+// The connection of its watch stays, as that of a member that hangs.
+TEST(EtcdStoreTest, BreaksTheWatchOfAMemberThatDoesNotAnswer) {
+  RealFiles files;
+  RealClock clock;
+  FakeMember first, second;
+  const auto store = *EtcdStore::to({.endpoints = {first.endpoint(), second.endpoint()}}, files, clock);
+  ASSERT_TRUE(store->range("/"));
+  const auto watch = *store->watch("/", 7);
+  EXPECT_TRUE(watch->take());
+  first.stay_silent(true);
+  ASSERT_TRUE(store->range("/"));
+  EXPECT_FALSE(watch->take());
+  const auto next = *store->watch("/", 7);
+  ASSERT_TRUE(store->range("/"));
+  EXPECT_TRUE(next->take());
+}
+
+TEST(EtcdStoreTest, ManyBeginAtDifferentMembers) {
+  RealFiles files;
+  RealClock clock;
+  FakeMember first, second;
+  for (int n = 0; n < 32; ++n)
+    ASSERT_TRUE((*EtcdStore::to({.endpoints = {first.endpoint(), second.endpoint()},
+                                 .asks = "n" + std::to_string(n)},
+                                files, clock))
+                    ->range("/"));
+  EXPECT_GT(first.calls(), 4);
+  EXPECT_GT(second.calls(), 4);
+  ASSERT_TRUE((*EtcdStore::to({.endpoints = {second.endpoint(), first.endpoint()}}, files, clock))
+                  ->range("/"));
+  EXPECT_EQ(first.calls() + second.calls(), 33);
+}
+
+// Its certificate is another one since, and so is the file that says whom to trust.
+TEST(EtcdStoreTest, ReadsItsFilesAgainAfterFailures) {
+  const std::filesystem::path folder = testing::TempDir() + "/etcd_renewed";
+  std::filesystem::create_directories(folder);
+  const auto own = test::make_certificate(folder), old = test::make_certificate(folder, "old");
+  FakeMember member(*serve::TlsServer::make(own.certificate, own.key));
+  const std::string trusted = folder / "ca.pem";
+  std::filesystem::copy_file(old.certificate, trusted,
+                             std::filesystem::copy_options::overwrite_existing);
+  RealFiles files;
+  RealClock clock;
+  const auto store = *EtcdStore::to({.endpoints = {member.endpoint()},
+                                     .tls = {.ca_file = trusted, .name = "localhost"}},
+                                    files, clock);
+  EXPECT_FALSE(store->range("/"));
+  std::filesystem::copy_file(own.certificate, trusted,
+                             std::filesystem::copy_options::overwrite_existing);
+  bool answers = false;
+  for (int asked = 0; asked < 5 && !answers; ++asked) answers = store->range("/").has_value();
+  EXPECT_TRUE(answers);
+  std::filesystem::remove_all(folder);
 }
 
 // As etcd 3.4.23 wrote them.
