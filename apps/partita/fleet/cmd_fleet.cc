@@ -38,7 +38,7 @@ class Follower {
     if (clock_.now_ns() < next_) return {};
     if (watch_ && clock_.now_ns() - asked_ >= kAsks) {
       asked_ = clock_.now_ns();
-      if (!store_.range(keys_.leader())) watch_.reset();
+      if (!store_.range({keys_.leader()})) watch_.reset();
     }
     if (watch_ && clock_.now_ns() - read_ < kReadAnew)
       if (const auto seen = watch_->take()) {
@@ -54,8 +54,8 @@ class Follower {
 
  private:
   Result<void> read() {
-    const auto range = TRY(store_.range(keys_.root));
-    auto watch = TRY(store_.watch(keys_.root, range.revision));
+    const auto range = TRY(store_.range({keys_.root}));
+    auto watch = TRY(store_.watch({keys_.root}, range.revision));
     view_ = {};
     for (const fleet::KeyValue& one : range.all) view_.hear(keys_, one.key, one.value, one.version);
     watch_ = std::move(watch);
@@ -241,7 +241,7 @@ struct Reached {
   std::map<std::string, long> versions = {};  // of keys
 
   Result<void> read() {
-    const auto range = TRY(store->range(keys.root));
+    const auto range = TRY(store->range({keys.root}));
     view = {};
     versions = {};
     for (const fleet::KeyValue& one : range.all) {
@@ -305,6 +305,11 @@ Result<void> wanted_is_read(const Reached& reached) {
 
 Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
   const auto reached = TRY(reach(context, flags));
+  // A store that cannot be asked so is one that people may read alone.
+  if (const auto alarms = reached.store->alarms(); alarms && !alarms->empty())
+    complain(context, fmt::format("warning: etcd warns of {}, and nothing can be written to it: "
+                                  "docs/fleet.md#what-it-needs-of-etcd says what helps",
+                                  *alarms));
   const auto status = TRY(fleet::status_of(reached.view, reached.file.fleet.name));
   return finish(context, flags.output,
                 flags.output.json() ? status_json(status) : status_text(status));

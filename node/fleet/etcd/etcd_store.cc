@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <mutex>
@@ -184,11 +185,19 @@ Result<void> EtcdStore::log_in() {
   return {};
 }
 
-Result<Range> EtcdStore::range(const std::string& prefix) {
+Result<Range> EtcdStore::range(const Places& places) {
   Range whole;
-  std::string first = prefix;
+  Places in_order = places;
+  std::ranges::sort(in_order);
+  for (const std::string& place : in_order)
+    if (auto done = add_range(place, whole); !done) return failed(done.error());
+  return whole;
+}
+
+Result<void> EtcdStore::add_range(const std::string& place, Range& whole) {
+  std::string first = place;
   for (bool more = true; more;) {
-    const auto body = ask("kv/range", range_request(first, end_of_prefix(prefix), whole.revision));
+    const auto body = ask("kv/range", range_request(first, end_of(place), whole.revision));
     if (!body) return failed(body.error());
     auto page = parse_range(*body);
     if (!page) return failed(page.error());
@@ -198,7 +207,7 @@ Result<Range> EtcdStore::range(const std::string& prefix) {
     more = page->more;
     if (more) first = whole.all.back().key + '\0';
   }
-  return whole;
+  return {};
 }
 
 Result<Committed> EtcdStore::commit(const Transaction& transaction) {
@@ -227,12 +236,24 @@ Result<void> EtcdStore::revoke(long lease) {
   return body ? Result<void>() : failed(body.error());
 }
 
-Result<std::unique_ptr<Watch>> EtcdStore::watch(const std::string& prefix, long after) {
+Result<std::unique_ptr<Watch>> EtcdStore::watch(const Places& places, long after) {
   const Member& member = members_[chosen_];
   if (!member.dialer) return environment_error(member.name, "nothing was read of it yet");
-  const std::string body = watch_request(prefix, after);
+  const std::string body = watch_request(places, after);
   return std::make_unique<EtcdWatch>(member.dialer, head_of(member, "watch", body.size()) + body,
                                      clock_, chosen_);
+}
+
+Result<void> EtcdStore::compact(long revision) {
+  const auto body = ask("kv/compaction", compaction_request(revision));
+  if (body || body.error().message.find("compacted") != std::string::npos) return {};
+  return failed(body.error());
+}
+
+Result<std::string> EtcdStore::alarms() {
+  const auto body = ask("maintenance/alarm", "{\"action\":\"GET\"}");
+  if (!body) return failed(body.error());
+  return parse_alarms(*body);
 }
 
 }  // namespace partita::fleet

@@ -30,7 +30,7 @@ struct InEtcd {
   }
   InEtcd() {
     if (!TestEtcd::is_installed()) return;
-    const auto range = etcd().store().range("/partita/");
+    const auto range = etcd().store().range({"/partita/"});
     for (const KeyValue& one : range->all)
       static_cast<void>(etcd().store().commit({{}, {{one.key, {}, 0}}}).has_value());
   }
@@ -43,7 +43,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Etcd, StoreSuite, InEtcd);
 
 TEST(MemoryStoreTest, WatchOfForgottenChangesBreaks) {
   MemoryStore store;
-  const auto watch = store.watch("/", 0);
+  const auto watch = store.watch({"/"}, 0);
   ASSERT_TRUE(store.commit({{}, {{"/a", "1", 0}}})->done);
   store.forget(store.revision());
   EXPECT_FALSE((*watch)->take().has_value());
@@ -54,7 +54,7 @@ TEST(EtcdStoreTest, BreaksWatchesOfWhatIsCompacted) {
   TestEtcd& etcd = InEtcd::etcd();
   for (int i = 0; i < 3; ++i)
     ASSERT_TRUE(etcd.store().commit({{}, {{"/partita/x", "1", 0}}})->done);
-  const long revision = etcd.store().range("/partita/")->revision;
+  const long revision = etcd.store().range({"/partita/"})->revision;
   const auto dialer = serve::HttpDialer::to(*parse_url("test", etcd.endpoint()), {});
   const std::string body = "{\"revision\":\"" + std::to_string(revision) + "\"}";
   ASSERT_TRUE(serve::fetch(*dialer,
@@ -62,7 +62,7 @@ TEST(EtcdStoreTest, BreaksWatchesOfWhatIsCompacted) {
                            "Content-Length: " +
                                std::to_string(body.size()) + "\r\n\r\n" + body,
                            etcd.clock(), 5'000'000'000));
-  const auto watch = etcd.store().watch("/partita/", 1);
+  const auto watch = etcd.store().watch({"/partita/"}, 1);
   Result<std::vector<SeenChange>> seen;
   for (int i = 0; i < 100 && seen; ++i) {
     seen = (*watch)->take();
@@ -82,7 +82,7 @@ TEST(EtcdStoreTest, SaysWhatIsWrongWithEndpoints) {
   ASSERT_FALSE(clear.has_value());
   EXPECT_NE(clear.error().message.find("https"), std::string::npos);
   const auto nobody = EtcdStore::to({.endpoints = {"http://127.0.0.1:1"}}, files, clock);
-  const auto range = (*nobody)->range("/");
+  const auto range = (*nobody)->range({"/"});
   ASSERT_FALSE(range.has_value());
   EXPECT_EQ(range.error().code, ErrorCode::environment);
 }
@@ -92,15 +92,17 @@ TEST(EtcdStoreTest, BreaksTheWatchOfAMemberThatDoesNotAnswer) {
   RealFiles files;
   RealClock clock;
   FakeMember first, second;
-  const auto store = *EtcdStore::to({.endpoints = {first.endpoint(), second.endpoint()}}, files, clock);
-  ASSERT_TRUE(store->range("/"));
-  const auto watch = *store->watch("/", 7);
+  const auto store =
+      *EtcdStore::to({.endpoints = {first.endpoint(), second.endpoint()}}, files, clock);
+  ASSERT_TRUE(store->range({"/"}));
+  const auto watch = *store->watch({"/"}, 7);
+  while (first.calls() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(watch->take());
   first.stay_silent(true);
-  ASSERT_TRUE(store->range("/"));
+  ASSERT_TRUE(store->range({"/"}));
   EXPECT_FALSE(watch->take());
-  const auto next = *store->watch("/", 7);
-  ASSERT_TRUE(store->range("/"));
+  const auto next = *store->watch({"/"}, 7);
+  ASSERT_TRUE(store->range({"/"}));
   EXPECT_TRUE(next->take());
 }
 
@@ -112,11 +114,11 @@ TEST(EtcdStoreTest, ManyBeginAtDifferentMembers) {
     ASSERT_TRUE((*EtcdStore::to({.endpoints = {first.endpoint(), second.endpoint()},
                                  .asks = "n" + std::to_string(n)},
                                 files, clock))
-                    ->range("/"));
+                    ->range({"/"}));
   EXPECT_GT(first.calls(), 4);
   EXPECT_GT(second.calls(), 4);
   ASSERT_TRUE((*EtcdStore::to({.endpoints = {second.endpoint(), first.endpoint()}}, files, clock))
-                  ->range("/"));
+                  ->range({"/"}));
   EXPECT_EQ(first.calls() + second.calls(), 33);
 }
 
@@ -131,14 +133,14 @@ TEST(EtcdStoreTest, ReadsItsFilesAgainAfterFailures) {
                              std::filesystem::copy_options::overwrite_existing);
   RealFiles files;
   RealClock clock;
-  const auto store = *EtcdStore::to({.endpoints = {member.endpoint()},
-                                     .tls = {.ca_file = trusted, .name = "localhost"}},
-                                    files, clock);
-  EXPECT_FALSE(store->range("/"));
+  const auto store = *EtcdStore::to(
+      {.endpoints = {member.endpoint()}, .tls = {.ca_file = trusted, .name = "localhost"}}, files,
+      clock);
+  EXPECT_FALSE(store->range({"/"}));
   std::filesystem::copy_file(own.certificate, trusted,
                              std::filesystem::copy_options::overwrite_existing);
   bool answers = false;
-  for (int asked = 0; asked < 5 && !answers; ++asked) answers = store->range("/").has_value();
+  for (int asked = 0; asked < 5 && !answers; ++asked) answers = store->range({"/"}).has_value();
   EXPECT_TRUE(answers);
   std::filesystem::remove_all(folder);
 }
@@ -173,6 +175,15 @@ TEST(EtcdMessages, AreRead) {
   EXPECT_EQ(fault_of(R"({"error":"x","message":"etcdserver: invalid auth token","code":16})").code,
             ErrorCode::denied);
   EXPECT_EQ(fault_of("<html>").code, ErrorCode::environment);
+  EXPECT_EQ(fault_of(R"({"error":"etcdserver: mvcc: required revision has been compacted",)"
+                     R"("message":"etcdserver: mvcc: required revision has been compacted",)"
+                     R"("code":11})")
+                .code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(*parse_alarms(R"({"header":{"revision":"9"}})"), "");
+  EXPECT_EQ(*parse_alarms(R"({"alarms":[{"memberID":"1","alarm":"NOSPACE"},)"
+                          R"({"memberID":"2","alarm":"NOSPACE"}]})"),
+            "NOSPACE");
 }
 
 TEST(EtcdMessages, RangesEndAfterTheirPrefix) {
