@@ -124,7 +124,7 @@ void routing(benchmark::State& state) {
   for (auto _ : state) {
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < kBatch; ++i) {
-      if (i % kKernels == 0) backend->request_ended();
+      if (i % kKernels == 0) backend->request_ended(true);
       CHECK(backend->enqueue(
           remote::server::kDefaultStream,
           remote::server::LaunchWork{.kernel = kernel.id, .grid = {1, 1, 1}, .block = {1, 1, 1}}));

@@ -200,7 +200,7 @@ void route(benchmark::State& state, Routing routing, bool shed) {
 void add(const char* name, Routing routing, bool shed) {
   auto* one = benchmark::RegisterBenchmark(
       name, [=](benchmark::State& state) { route(state, routing, shed); });
-  if (!running().empty()) one->Arg(3)->Arg(5)->Arg(8);
+  if (!running().empty()) one->DenseRange(3, 11);
   one->Arg(12)->Arg(16)->Arg(20)->Arg(24)->Iterations(1)->Unit(benchmark::kSecond)->UseRealTime();
 }
 

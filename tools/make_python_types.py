@@ -180,9 +180,10 @@ def method(verb, path, operation):
     said = content["schema"].get("$ref", "").removeprefix(REFERENCE)
     result = said or ("dict[str, Any]" if media == "application/json" else "str")
     head = f"    def {name}("
-    lines = [textwrap.fill(", ".join(takes_of(operation)) + f") -> {result}:", 100,
+    # A line may end within the parentheses only.
+    lines = [textwrap.fill(", ".join(takes_of(operation)) + f")\u00a0->\u00a0{result}:", 100,
                            initial_indent=head, subsequent_indent=" " * len(head),
-                           break_long_words=False, break_on_hyphens=False)]
+                           break_long_words=False, break_on_hyphens=False).replace("\u00a0", " ")]
     lines.append(textwrap.fill(f'"""{operation["summary"]}."""', 100, initial_indent=" " * 8,
                                subsequent_indent=" " * 8))
     where = path

@@ -142,7 +142,8 @@ void Router::null_goes(std::size_t lane) {
 std::size_t Router::lane_of(const Launch& launch, const Path& path) {
   ++counts_.kernels;
   const std::size_t unknown = cursor_.unknown();
-  const std::size_t lane = cursor_.lane_of(std::string(launch.name), launch.shape);
+  const auto stream = reinterpret_cast<std::uintptr_t>(&path);
+  const std::size_t lane = cursor_.lane_of(std::string(launch.name), launch.shape, stream);
   if (cursor_.unknown() != unknown) return 0;
   if (!path.here) return ++counts_.elsewhere, 0;
   const std::uint64_t units = lane == 0 ? 0 : masks_[lane - 1].count();

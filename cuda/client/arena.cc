@@ -201,4 +201,11 @@ std::optional<Block> Arena::find(std::uint64_t address) const {
   return Block{next->first, next->second.bytes};
 }
 
+bool Arena::set_aside(std::uint64_t bytes) {
+  if (bytes > shape_.quota - (used_ - aside_)) return false;
+  used_ += bytes - aside_;
+  aside_ = bytes;
+  return true;
+}
+
 }  // namespace partita::remote::client

@@ -59,6 +59,8 @@ class Arena {
   }
   bool contains(std::uint64_t address) const { return address - shape_.begin < shape_.bytes; }
   const ArenaShape& shape() const { return shape_; }
+  // What of the quota is not for blocks; false: it is not free.
+  bool set_aside(std::uint64_t bytes);
   std::uint64_t quota() const { return shape_.quota; }
   std::uint64_t free_bytes() const { return shape_.quota - used_; }
   std::size_t blocks() const { return blocks_.size(); }
@@ -86,6 +88,7 @@ class Arena {
 
   ArenaShape shape_;
   std::uint64_t used_ = 0;    // of the quota
+  std::uint64_t aside_ = 0;   // of `used_`
   std::uint64_t cursor_ = 0;  // next range is looked for from here
   std::map<std::uint64_t, Entry> blocks_;
   std::map<std::uint64_t, std::uint64_t> ranges_;             // taken or late: begin to length

@@ -56,6 +56,19 @@ TEST(Arena, ReservedAddressesCountWhenTheyAreMapped) {
   EXPECT_EQ(arena.free_bytes(), all);
 }
 
+TEST(Arena, WhatIsSetAsideIsNotForBlocks) {
+  Arena arena(fine());
+  EXPECT_FALSE(arena.set_aside(8 * kMiB + 1));
+  EXPECT_TRUE(arena.set_aside(7 * kMiB));
+  EXPECT_EQ(arena.free_bytes(), kMiB);
+  EXPECT_FALSE(arena.allocate(2 * kMiB));
+  EXPECT_TRUE(arena.set_aside(6 * kMiB));
+  EXPECT_TRUE(arena.allocate(2 * kMiB));
+  EXPECT_FALSE(arena.set_aside(7 * kMiB)) << "a block has it";
+  EXPECT_TRUE(arena.set_aside(0));
+  EXPECT_EQ(arena.free_bytes(), 6 * kMiB);
+}
+
 TEST(Arena, BehindABlockLiesNothing) {
   Arena arena(fine());
   const std::uint64_t first = arena.allocate(512)->address, second = arena.allocate(512)->address;

@@ -1,5 +1,6 @@
 #include "client/core.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ Status Core::connected(Lock& lock) {
 }
 
 Status Core::connect(Lock& lock) {
+  at_first();
   std::string file = settings.stats_file;
   settings = read_settings();
   if (!file.empty()) settings.stats_file = std::move(file);  // a child has its own
@@ -43,7 +45,6 @@ Status Core::connect(Lock& lock) {
     link.reset();
     return status;
   }
-  at_first();
   is_ready.store(true, std::memory_order_release);
   return kOk;
 }
@@ -148,13 +149,38 @@ void Core::refuse(const char* function) {
     std::fprintf(stderr, "partita remote: %s is not supported\n", function);
 }
 
+// Who started the program sees it at a file of this process, there from the failure on until the
+// program asks: it may end without a handler (_exit).
+void Core::mark_unnoticed(bool is) {
+  const std::lock_guard lock(refusal_mutex_);
+  if (settings.fault_file.empty() || is == marked_) return;
+  marked_ = is;
+  const std::string path = settings.fault_file + ".unnoticed." + std::to_string(::getpid());
+  if (is)
+    touch(path);
+  else
+    ::unlink(path.c_str());
+}
+
+void Core::note_failed_launch(Status status) {
+  if (left) return;
+  failed_launch_ = status;
+  mark_unnoticed(true);
+}
+
+void Core::failed() {
+  if (!asked_) mark_unnoticed(true);
+}
+
 void Core::note_asked() {
   failed_launch_ = kOk;
   if (failure() != kOk) asked_ = true;
+  if (!unnoticed_) mark_unnoticed(false);
 }
 
 void Core::judge_end(Status status) {
   if (failed_launch_ != kOk || (status != kOk && !asked_)) unnoticed_ = true;
+  if (unnoticed_) mark_unnoticed(true);
   asked_ = false;
 }
 
@@ -165,11 +191,9 @@ void Core::say_outcome(Status status) {
                  "partita remote: the session ended with error %u; what was launched after it "
                  "did not run\n",
                  static_cast<unsigned>(status));
-  if (unnoticed_) {
+  if (unnoticed_)
     std::fputs("partita remote: a launch failed, and the program did not ask for its error\n",
                stderr);
-    if (!settings.fault_file.empty()) touch(settings.fault_file + ".unnoticed");
-  }
   const std::lock_guard lock(refusal_mutex_);
   if (refused_.empty()) return;
   std::string names;
@@ -177,13 +201,26 @@ void Core::say_outcome(Status status) {
   std::fprintf(stderr, "partita remote: refused in this program: %s\n", names.c_str());
 }
 
+// That of the first program that one `remote run` started and that ends; others', and a child's,
+// has the process's number behind it.
+std::string Core::counts_file() const {
+  if (is_child_ || settings.fault_file.empty()) return settings.stats_file;
+  const std::string mark = settings.fault_file + ".counted";
+  const int made = ::open(mark.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  if (made >= 0) ::close(made);
+  const bool another = made < 0 && errno == EEXIST;
+  return settings.stats_file + (another ? "." + std::to_string(::getpid()) : "");
+}
+
 void Core::write_counts(const Traffic& traffic) {
   if (settings.stats_file.empty()) return;
-  std::FILE* file = std::fopen(settings.stats_file.c_str(), "we");
-  if (file == nullptr) return;
+  const std::string path = counts_file();
+  std::FILE* file = std::fopen(path.c_str(), "we");
   const std::string text = stats_json(stats, traffic.up, traffic.down);
-  std::fwrite(text.data(), 1, text.size(), file);
-  std::fclose(file);
+  const bool wrote =
+      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file != nullptr && std::fclose(file) == 0 && wrote) return;
+  std::fprintf(stderr, "partita remote: %s cannot be written\n", path.c_str());
 }
 
 void Core::clear(bool child) {
@@ -197,9 +234,10 @@ void Core::clear(bool child) {
     new (&refusal_mutex_) std::mutex;
     refused_.clear();  // the parent says it
     failed_launch_ = kOk;
-    unnoticed_ = asked_ = false;
+    unnoticed_ = asked_ = marked_ = false;
     is_ready = false;
     connect_failed_ = kOk;
+    is_child_ = true;
     if (!settings.stats_file.empty()) settings.stats_file += "." + std::to_string(::getpid());
     stats.calls = stats.kernels = 0;
     for (auto& count : stats.blocking) count = 0;

@@ -44,7 +44,7 @@ class Core final : public NoticeReader {
   void refuse(const char* function);
   // A launch that failed, and that the program asked which error there is: until it does, the
   // failure went by unnoticed.
-  void note_failed_launch(Status status) { failed_launch_ = status; }
+  void note_failed_launch(Status status);
   void note_asked();
   // What came of a session, once it has ended or begins anew with `status`.
   void judge_end(Status status);
@@ -63,7 +63,7 @@ class Core final : public NoticeReader {
   Stats stats;
   bool shares = false;  // other processes may see what comes to the device
   std::uint64_t generation = 0;             // of what the server knows
-  void (*at_first)() = [] {};               // once the process has a connection
+  void (*at_first)() = [] {};               // before the process first asks for a connection
   Callbacks::Step before_call, after_call;  // around functions of the program, without the lock
 
  private:
@@ -74,16 +74,20 @@ class Core final : public NoticeReader {
   void said(std::uint32_t where, Bytes text) override;
   void waiting(std::uint32_t place) override;
   void call(Token token) override;
+  void failed() override;
   std::span<std::byte> place_of(Token token, std::uint64_t bytes) override;
   Status connect(Lock& lock);
   Status greet(Lock& lock);
   void mark_fault();
+  void mark_unnoticed(bool is);
+  std::string counts_file() const;
 
   Status connect_failed_ = kOk;
   std::uint64_t next_handle_ = 0x1000, next_token_ = 0;
   std::atomic<Status> failed_launch_ = kOk;  // the last
   std::atomic<bool> asked_ = false, unnoticed_ = false;
-  std::mutex refusal_mutex_;
+  std::mutex refusal_mutex_;  // of what follows, and of the mark
+  bool marked_ = false, is_child_ = false;
   std::set<std::string> refused_;
 
   std::mutex notice_mutex_;  // inside `mutex` where both are held

@@ -1,6 +1,7 @@
 #include "client/device_memory.h"
 
 #include <algorithm>
+#include <array>
 
 #include "client/session.h"
 
@@ -17,12 +18,24 @@ bool is_nothing(const ArrayCopy& copy) {
 bool is_nothing(const Set& set) { return set.count == 0 || set.rows == 0; }
 bool is_nothing(const Gemm&) { return false; }
 
+// Where it writes, or null; then what else it names.
+std::array<DevicePointer*, 2> places(CopyDevice& copy) { return {&copy.to, &copy.from}; }
+std::array<DevicePointer*, 2> places(ArrayCopy& copy) {
+  return copy.out != 0 ? std::array<DevicePointer*, 2>{&copy.memory}
+                       : std::array<DevicePointer*, 2>{nullptr, &copy.memory};
+}
+std::array<DevicePointer*, 1> places(Set& set) { return {&set.to}; }
+std::array<DevicePointer*, 5> places(Gemm& gemm) {
+  return {&gemm.c, &gemm.a, &gemm.b, &gemm.alpha_at, &gemm.beta_at};
+}
+
 }  // namespace
 
 Arena& DeviceMemory::arena() { return arena_ ? *arena_ : arena_.emplace(core_.arena); }
 
 void DeviceMemory::clear() {
   arena_.reset();
+  heap_ = kHeapBytes;
   elsewhere_.clear();
   globals_.clear();
 }
@@ -172,6 +185,18 @@ Got<MemoryState> DeviceMemory::state() {
                      std::min(addresses.quota(), core_.device.total_memory)};
 }
 
+Status DeviceMemory::limit_heap(std::uint64_t bytes) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const std::uint64_t before = heap_, more = bytes - std::min(bytes, kHeapBytes);
+  if (!arena().set_aside(more)) return kMemoryAllocation;
+  const Answer answer = core_.link->call_held(lock, HeapLimit{bytes}, Cause::attributes);
+  if (answer.status != kOk)
+    return arena().set_aside(before - std::min(before, kHeapBytes)), answer.status;
+  heap_ = bytes;
+  return kOk;
+}
+
 Status DeviceMemory::copy_in(std::uint64_t stream, std::uint64_t to, const void* from,
                              std::uint64_t bytes) {
   Lock lock(core_.mutex);
@@ -243,34 +268,39 @@ Status DeviceMemory::copy_out(std::uint64_t stream, void* to, std::uint64_t from
 
 // A copy, a value or a product, of which nobody waits for the end.
 template <class Work>
-Status DeviceMemory::enqueue(std::uint64_t stream, std::uint64_t to, const Work& work, bool reads) {
+Status DeviceMemory::enqueue(std::uint64_t stream, Work work, bool reads) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
   if (is_nothing(work)) return core_.link->failure();
+  const auto named = places(work);
+  if (all_.host.any())
+    for (DevicePointer* const place : named)
+      if (place != nullptr)
+        if (const Status status = all_.host.map_address(lock, *place); status != kOk) return status;
+  const std::uint64_t to = named[0] == nullptr ? 0 : named[0]->value;
   if (const Status status = all_.managed.begin_work(lock, *real, to, reads); status != kOk)
     return status;
-  Work sent = work;
-  sent.stream = {*real};
+  work.stream = {*real};
   if (all_.captures.at(*real) == nullptr) all_.streams.note_work(*real);
-  return core_.link->post(lock, sent);
+  return core_.link->post(lock, work);
 }
 
 Status DeviceMemory::copy(std::uint64_t stream, const CopyDevice& copy) {
-  return enqueue(stream, copy.to.value, copy);
+  return enqueue(stream, copy);
 }
 
 Status DeviceMemory::copy(std::uint64_t stream, const ArrayCopy& copy) {
-  return enqueue(stream, copy.out != 0 ? copy.memory.value : 0, copy);
+  return enqueue(stream, copy);
 }
 
 Status DeviceMemory::set(std::uint64_t stream, const Set& set) {
-  return enqueue(stream, set.to.value, set, false);
+  return enqueue(stream, set, false);
 }
 
 Status DeviceMemory::multiply(std::uint64_t stream, const Gemm& gemm) {
-  return enqueue(stream, gemm.c.value, gemm);
+  return enqueue(stream, gemm);
 }
 
 }  // namespace partita::remote::client

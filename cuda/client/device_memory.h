@@ -2,6 +2,7 @@
 // Functions without a Lock take the session's; the others are for the session's other parts.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -29,6 +30,9 @@ class DeviceMemory {
   // Whether these bytes lie in one block, or in a module's variable.
   bool covers(std::uint64_t address, std::uint64_t bytes);
   Got<MemoryState> state();
+  // What malloc in kernels may hold: kHeapBytes beside the session's memory, the rest of it.
+  Status limit_heap(std::uint64_t bytes);
+  std::uint64_t heap_limit() const { return heap_; }
   // From the program's memory; it may be reused on return.
   Status copy_in(std::uint64_t stream, std::uint64_t to, const void* from, std::uint64_t bytes);
   // `later`: the stream's next synchronisation is early enough where the memory is pinned.
@@ -58,11 +62,12 @@ class DeviceMemory {
 
  private:
   template <class Work>
-  Status enqueue(std::uint64_t stream, std::uint64_t to, const Work& work, bool reads = true);
+  Status enqueue(std::uint64_t stream, Work work, bool reads = true);
 
   Session& all_;
   Core& core_;
   std::optional<Arena> arena_;
+  std::atomic<std::uint64_t> heap_ = kHeapBytes;
   std::map<std::uint64_t, int> elsewhere_;          // blocks of other devices than the first
   std::map<std::uint64_t, std::uint64_t> globals_;  // begin to length, of modules' variables
 };

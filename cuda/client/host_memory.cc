@@ -93,6 +93,10 @@ Status HostMemory::map_parameters(Lock& lock, std::span<std::byte> block) {
   return kOk;
 }
 
+Status HostMemory::map_address(Lock& lock, DevicePointer& address) {
+  return map_parameters(lock, std::as_writable_bytes(std::span(&address.value, 1)));
+}
+
 void HostMemory::clear() {
   for (auto& [at, pinned] : pinned_) pinned.device = 0;
 }

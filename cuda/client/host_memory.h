@@ -28,6 +28,8 @@ class HostMemory {
   // On devices with one address space a kernel takes the program's own address of such memory: in
   // a block of parameters it becomes the device's.
   Status map_parameters(Lock& lock, std::span<std::byte> block);
+  // The same for an address that an operation names.
+  Status map_address(Lock& lock, DevicePointer& address);
   bool any() const { return !pinned_.empty(); }
   void clear();  // the device has none of it any more
 

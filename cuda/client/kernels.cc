@@ -134,6 +134,15 @@ Got<KernelAttributes::Reply> Kernels::attributes_of(Kernel& kernel) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
   if (const Status status = open(lock, kernel); status != kOk) return refused(status);
+  const auto found = attributes_of(lock, kernel);
+  if (!found) return refused(found.error());
+  KernelAttributes::Reply known = **found;
+  if (kernel.dynamic_limit) known.max_dynamic_shared = *kernel.dynamic_limit;
+  return known;
+}
+
+// Of a kernel that is open; asked for once.
+Got<const KernelAttributes::Reply*> Kernels::attributes_of(Lock& lock, Kernel& kernel) {
   if (!kernel.attributes) {
     const Answer answer =
         core_.link->call_held(lock, KernelAttributes{.kernel = kernel.handle}, Cause::attributes);
@@ -141,9 +150,7 @@ Got<KernelAttributes::Reply> Kernels::attributes_of(Kernel& kernel) {
     kernel.attributes = decode<KernelAttributes::Reply>(answer.reply);
     if (!kernel.attributes) return refused(kUnknown);
   }
-  KernelAttributes::Reply known = *kernel.attributes;
-  if (kernel.dynamic_limit > 0) known.max_dynamic_shared = kernel.dynamic_limit;
-  return known;
+  return &*kernel.attributes;
 }
 
 Status Kernels::set_attribute(Kernel& kernel, std::uint32_t attribute, std::int32_t value) {
@@ -152,7 +159,12 @@ Status Kernels::set_attribute(Kernel& kernel, std::uint32_t attribute, std::int3
   if (const Status status = core_.connected(lock); status != kOk) return status;
   if (const Status status = open(lock, kernel); status != kOk) return status;
   if (attribute == kMaxDynamic) {
-    const std::int64_t most = core_.device.limit(Attribute::shared_per_block_optin, kUsualShared);
+    std::int64_t most = core_.device.limit(Attribute::shared_per_block_optin, kUsualShared);
+    if (value > most - kUsualShared) {  // what it has of its own counts
+      const auto known = attributes_of(lock, kernel);
+      if (!known) return known.error();
+      most -= (*known)->shared_bytes;
+    }
     if (value < 0 || value > most) return kInvalidValue;
     kernel.dynamic_limit = static_cast<std::uint32_t>(value);
   }
@@ -181,8 +193,11 @@ Got<int> Kernels::blocks_per_unit(Kernel& kernel, int threads, std::uint64_t dyn
   return resident_blocks(core_.device, *attributes, threads, dynamic_shared);
 }
 
-// What the device could never run is refused at once, as CUDA does.
-Status Kernels::check_shape(const Kernel& kernel, const LaunchShape& shape) const {
+// What the device could never run is refused at once, as CUDA does. The server is asked for what
+// the kernel needs where that may matter: beside shared memory of its own, and where registers may
+// not suffice for so many threads and the compiler was told of no limit.
+Status Kernels::check_shape(Lock& lock, Kernel& kernel, const LaunchShape& shape) {
+  constexpr std::uint64_t kAlwaysFit = 256;  // threads of 255 registers, the most of one
   const auto within = [&](std::uint64_t value, Attribute limit, std::int64_t usual) {
     return value > 0 && value <= static_cast<std::uint64_t>(core_.device.limit(limit, usual));
   };
@@ -196,11 +211,16 @@ Status Kernels::check_shape(const Kernel& kernel, const LaunchShape& shape) cons
       !within(block.z, Attribute::max_block_z, 64) ||
       !within(threads, Attribute::max_threads_per_block, 1024))
     return kInvalidConfiguration;
-  const std::uint64_t limit = std::max<std::uint64_t>(
-      kernel.dynamic_limit,
-      static_cast<std::uint64_t>(core_.device.limit(Attribute::shared_per_block, kUsualShared)));
-  if (shape.shared_bytes > limit) return kInvalidValue;
-  if (kernel.attributes && threads > kernel.attributes->max_threads) return kOutOfResources;
+  const std::uint32_t said = kernel.layout->threads;
+  if (said > 0 && threads > said) return kOutOfResources;
+  const bool registers_matter = said == 0 && threads > kAlwaysFit && core_.device.backend != "cpu";
+  if (shape.shared_bytes > 0 || registers_matter) {
+    const auto known = attributes_of(lock, kernel);
+    if (!known) return known.error();
+    if (shape.shared_bytes > kernel.dynamic_limit.value_or((*known)->max_dynamic_shared))
+      return kInvalidValue;
+    if (threads > (*known)->max_threads) return kOutOfResources;
+  }
   return kOk;
 }
 
@@ -209,7 +229,7 @@ Got<Launch> Kernels::prepared(Lock& lock, Kernel& kernel, const LaunchShape& sha
   const auto real = all_.streams.resolved(lock, shape.stream);
   if (!real) return refused(real.error());
   if (const Status status = open(lock, kernel); status != kOk) return refused(status);
-  if (const Status status = check_shape(kernel, shape); status != kOk) return refused(status);
+  if (const Status status = check_shape(lock, kernel, shape); status != kOk) return refused(status);
   return Launch{.stream = {*real},
                 .kernel = kernel.handle,
                 .grid = shape.grid,

@@ -47,7 +47,8 @@ class Kernels {
   Status send_image(Lock& lock, const Module& module);
   Status load(Lock& lock, Module& module);
   Status open(Lock& lock, Kernel& kernel);
-  Status check_shape(const Kernel& kernel, const LaunchShape& shape) const;
+  Got<const KernelAttributes::Reply*> attributes_of(Lock& lock, Kernel& kernel);
+  Status check_shape(Lock& lock, Kernel& kernel, const LaunchShape& shape);
   Got<Launch> prepared(Lock& lock, Kernel& kernel, const LaunchShape& shape);
 
   Session& all_;

@@ -48,6 +48,7 @@ void Link::lose(const Error& error) {
   Status expected = kOk;
   if (!lost_.compare_exchange_strong(expected, kLost)) return;
   std::fprintf(stderr, "partita remote: the server is lost: %s\n", error.message.c_str());
+  notices_.failed();
   waiters_.lose_all();
 }
 
@@ -197,7 +198,7 @@ void Link::take_answer(const Frame& frame) {
   if (!outcome) return lose({ErrorCode::bad_input, "an answer that nobody can read", {}});
   if (outcome->sticky != kOk) {
     Status none = kOk;
-    sticky_.compare_exchange_strong(none, outcome->sticky);
+    if (sticky_.compare_exchange_strong(none, outcome->sticky)) notices_.failed();
   }
   Waiter* const waiter = waiters_.find(frame.header.request);
   if (waiter == nullptr) return drop_bulk();  // a ping's

@@ -33,6 +33,7 @@ class NoticeReader {
   virtual void said(std::uint32_t where, Bytes text) = 0;  // SaidTo
   virtual void waiting(std::uint32_t place) = 0;
   virtual void call(Token token) = 0;
+  virtual void failed() = 0;  // the session has an error that stays
   // Where the bytes of a copy go; empty when nobody waits for them.
   virtual std::span<std::byte> place_of(Token token, std::uint64_t bytes) = 0;
 };

@@ -47,7 +47,7 @@ struct Kernel {
   std::uint64_t generation = 0;  // of what follows
   KernelHandle handle = {};
   std::optional<KernelAttributes::Reply> attributes = {};
-  std::uint32_t dynamic_limit = 0;  // set by the program; 0: the device's
+  std::optional<std::uint32_t> dynamic_limit = {};  // of shared memory, set by the program
 };
 
 struct Variable {

@@ -17,6 +17,7 @@ void register_once() {
   if (std::exchange(registered, true)) return;
   ::pthread_atfork(prepare_fork, parent_forked, child_forked);
   std::atexit(at_exit);
+  std::at_quick_exit(at_exit);
 }
 
 }  // namespace
@@ -83,7 +84,11 @@ Status Session::reset() {
 
 void Session::leave() {
   Lock lock(core.mutex);
-  if (core.link == nullptr || core.left) return;
+  if (core.left) return;
+  if (core.link == nullptr) {
+    core.left = true;
+    return core.say_outcome(kOk);
+  }
   if (core.settings.flags != 0 && !captures.any() && !streams.idle() && !core.link->is_lost()) {
     // What was launched last is checked, too.
     core.link->call(lock, Fence{}, Cause::device_sync);

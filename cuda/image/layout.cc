@@ -1,5 +1,6 @@
 #include "image/layout.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "image/elf.h"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::string_view kInfo = ".nv.info.";
 constexpr std::uint8_t kParameter = 0x17, kParameterV2 = 0x45, kParameterBytes = 0x19;
+constexpr std::uint8_t kMostThreads = 0x05, kThreads = 0x10;  // extents in x, y and z
 constexpr std::uint8_t kWithBytes = 4;  // a record with bytes behind it
 
 Result<void> add_place(Layout& layout, Blob record, bool second_form) {
@@ -27,6 +29,22 @@ Result<void> add_place(Layout& layout, Blob record, bool second_form) {
   return {};
 }
 
+constexpr std::uint64_t kMostThreadsOfAll = 1 << 16;
+
+std::uint64_t times(std::uint64_t threads, std::uint32_t extent) {
+  return std::min(threads * std::min<std::uint64_t>(extent, kMostThreadsOfAll), kMostThreadsOfAll);
+}
+
+Result<std::uint32_t> threads_of(Blob record) {
+  std::uint64_t threads = 1;
+  for (const std::size_t at : {0, 4, 8}) {
+    const auto extent = read_at<std::uint32_t>(record, at);
+    if (!extent) return bad_input("cubin", "the record of a block's threads is cut");
+    threads = times(threads, *extent);
+  }
+  return static_cast<std::uint32_t>(threads);
+}
+
 Result<Layout> info_layout(Blob info) {
   Layout layout;
   std::optional<std::uint32_t> said;
@@ -41,6 +59,8 @@ Result<Layout> info_layout(Blob info) {
       auto added = add_place(layout, info.subspan(4, behind), what == kParameterV2);
       if (!added) return failed(added.error());
     }
+    if (form == kWithBytes && (what == kMostThreads || what == kThreads))
+      layout.threads = TRY(threads_of(info.subspan(4, behind)));
     if (form != kWithBytes && what == kParameterBytes) said = *length;
     info = info.subspan(4 + behind);
   }
@@ -166,6 +186,23 @@ std::optional<Layout> parameter_list(Words& words) {
   return layout;
 }
 
+// From `word` behind the parameters to the body: the product of what `.maxntid` or `.reqntid` says.
+std::uint32_t threads_in_head(Words& words, std::string_view& word) {
+  std::uint64_t threads = 0;
+  while (!word.empty() && word != "{" && word != ";" && word != ".entry") {
+    const bool said = word == ".maxntid" || word == ".reqntid";
+    word = words.next();
+    if (!said) continue;
+    threads = 1;
+    for (auto extent = number(word); extent; extent = number(word)) {
+      threads = times(threads, *extent);
+      word = words.next();
+      if (word == ",") word = words.next();
+    }
+  }
+  return static_cast<std::uint32_t>(threads);
+}
+
 }  // namespace
 
 Result<Layouts> cubin_layouts(Blob elf) {
@@ -195,7 +232,9 @@ Result<Layouts> ptx_layouts(std::string_view text) {
       auto list = parameter_list(words);
       if (!list) return bad_input("PTX", "the parameters of " + name + " are not understood");
       layout = *std::move(list);
+      word = words.next();
     }
+    layout.threads = threads_in_head(words, word);
     layouts.insert_or_assign(name, std::move(layout));
   }
   return layouts;

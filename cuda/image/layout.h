@@ -1,6 +1,6 @@
-// Where a kernel's parameters lie in its parameter block: from a cubin's `.nv.info.KERNEL`
-// sections, or from the `.param` lists of PTX text. The text is only scanned for its entries; who
-// runs it reads it properly and compares.
+// Where a kernel's parameters lie in its parameter block, and how many threads a block of it may
+// have: from a cubin's `.nv.info.KERNEL` sections, or from the heads of entries in PTX text. The
+// text is only scanned for its entries; who runs it reads it properly and compares.
 #pragma once
 
 #include <map>
@@ -19,7 +19,8 @@ struct Place {
 
 struct Layout {
   std::vector<Place> parameters;
-  std::uint32_t bytes = 0;  // of the whole block
+  std::uint32_t bytes = 0;    // of the whole block
+  std::uint32_t threads = 0;  // the most of a block that it was compiled for; 0: not said
   bool operator==(const Layout&) const = default;
 };
 

@@ -31,13 +31,19 @@ TEST(PtxLayout, AsTheCompilerLaysThemOut) {
 { ret; }
 .visible .entry k4
 { ret; }
+.visible .entry k6()
+.reqntid 16, 2 .minnctapersm 2
+{ ret; }
+.visible .entry k7 .maxntid 99999, 99999, 99999 { ret; }
 )");
-  ASSERT_EQ(layouts.size(), 4u);
+  ASSERT_EQ(layouts.size(), 6u);
   const std::vector<Place> expected = {{0, 1}, {2, 2}, {8, 8}, {16, 176}, {192, 16}, {208, 8}};
-  EXPECT_EQ(layouts.find("k2")->second, (Layout{expected, 216}));
+  EXPECT_EQ(layouts.find("k2")->second, (Layout{expected, 216, 256}));
   EXPECT_EQ(layouts.find("k5")->second, (Layout{{{0, 6000}, {6000, 8}}, 6008}));
   EXPECT_EQ(layouts.find("k3")->second, Layout{});
   EXPECT_EQ(layouts.find("k4")->second, Layout{});
+  EXPECT_EQ(layouts.find("k6")->second.threads, 32u);
+  EXPECT_GT(layouts.find("k7")->second.threads, 1024u) << "no limit, and no small remainder";
 }
 
 TEST(PtxLayout, WhatItCannotReadIsRefused) {

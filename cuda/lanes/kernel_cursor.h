@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,9 +13,9 @@
 
 namespace partita::lanes {
 
-// A cursor over the kernels of a request, each with its lane. A kernel that is not the next one is
-// looked for further on; one that comes no more in this request runs on `otherwise`, and is
-// counted.
+// A cursor over the kernels of a request, each with its lane, for every stream: a kernel that is
+// not the stream's next one is looked for further on, among those that no stream has had. One that
+// comes no more in this request runs on `otherwise`, and is counted.
 class KernelCursor {
  public:
   struct Step {
@@ -25,15 +27,19 @@ class KernelCursor {
 
   // Whether lane_of() asks for shapes, "GRID BLOCK".
   bool by_shape() const { return by_shape_; }
-  std::size_t lane_of(const std::string& kernel, const std::string& shape = {});
-  void request_ended() { next_ = 0; }
+  std::size_t lane_of(const std::string& kernel, const std::string& shape = {},
+                      std::uint64_t stream = 0);
+  void request_ended() { next_.clear(), ++request_; }
   std::size_t unknown() const { return unknown_; }
 
  private:
   std::vector<Step> steps_;
   std::size_t otherwise_;
   bool by_shape_;
-  std::size_t next_ = 0, unknown_ = 0;
+  std::map<std::uint64_t, std::size_t> next_ = {};  // by stream
+  std::vector<std::uint64_t> had_;                  // of each step: the last request that had it
+  std::uint64_t request_ = 1;
+  std::size_t unknown_ = 0;
 };
 
 // The work after this is on another lane: on[lane], made where there is none; it waits for what is

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace partita::lanes {
 namespace {
 
@@ -17,6 +19,26 @@ TEST(KernelCursor, FollowsTheRequestAndFindsItsWayBack) {
   EXPECT_EQ(cursor.lane_of("b"), 2u);  // the first a was left out
   EXPECT_EQ(cursor.lane_of("c"), 4u);
   EXPECT_EQ(cursor.lane_of("c"), 9u);
+}
+
+// Two streams that each go their way have their own kernels' lanes in whichever order they launch.
+TEST(KernelCursor, EveryStreamHasItsOwn) {
+  KernelCursor cursor({{"a", 1}, {"b", 2}, {"c", 3}, {"d", 4}}, 9);
+  std::vector<int> order{0, 0, 1, 1};  // streams: a then b, c then d
+  do {
+    const char* rest[] = {"ab", "cd"};
+    for (const int stream : order) {
+      const std::string kernel(1, *rest[stream]++);
+      const auto key = static_cast<std::uint64_t>(stream);
+      EXPECT_EQ(cursor.lane_of(kernel, {}, key), std::size_t(kernel[0] - 'a' + 1));
+    }
+    cursor.request_ended();
+  } while (std::ranges::next_permutation(order).found);
+  EXPECT_EQ(cursor.unknown(), 0u);
+  // Kernels of one name: each step is one launch's.
+  KernelCursor same({{"a", 1}, {"a", 2}, {"a", 3}, {"a", 4}}, 9);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(same.lane_of("a", {}, i % 2), i + 1);
+  EXPECT_EQ(same.lane_of("a", {}, 1), 9u);
 }
 
 TEST(KernelCursor, TellsShapesApart) {

@@ -4,7 +4,9 @@
 
 #include <bit>
 #include <functional>
+#include <numeric>
 
+#include "ptx/memory.h"
 #include "ptx/testing/machine_fixture.h"
 
 namespace partita::ptx {
@@ -285,6 +287,41 @@ st.u32 [%rd10+12], %r1; ld.u32 %r9, [%rd10+12];
   const Outcome late = outcome(asking(allocate + "ld.u32 %r9, [%rd10];", declared), Words(40));
   ASSERT_THAT(late.faults, SizeIs(1));
   EXPECT_EQ(late.faults[0].kind, FaultKind::use_after_free);
+  // The heap has 8 MiB, and what a program allocated is not free's.
+  const std::string quarter = R"(
+mov.u64 %rd9, 262144;
+{ .param .b64 n; .param .b64 p; st.param.b64 [n], %rd9; call (p), malloc, (n);
+  ld.param.b64 %rd10, [p]; }
+setp.ne.u64 %p1, %rd10, 0; selp.u32 %r9, 1, 0, %p1;
+)";
+  const Outcome full = outcome(asking(quarter, declared), Words(40));
+  EXPECT_THAT(full.faults, IsEmpty());
+  EXPECT_EQ(std::accumulate(full.out.begin(), full.out.end(), 0u), 31u) << "each has 64 more";
+  const Outcome wrong = outcome(
+      asking("{ .param .b64 p; st.param.b64 [p], %rd1; call free, (p); }", declared), Words(1));
+  ASSERT_THAT(wrong.faults, SizeIs(1));
+  EXPECT_THAT(wrong.faults[0].about, testing::HasSubstr("what malloc did not give"));
+}
+
+// Bytes and 64 more of each, up to the limit and no further; the two kinds of memory stay apart.
+TEST(Heap, KeepsItsLimit) {
+  const auto arena = *Arena::open(std::uint64_t{64} << 20);
+  EXPECT_TRUE(arena->allocate_in_heap(kHeapBytes - 64).has_value());
+  EXPECT_FALSE(arena->allocate_in_heap(1).has_value());
+  EXPECT_EQ(arena->limit_heap(kHeapBytes - 1).error().code, ErrorCode::in_use);
+  ASSERT_TRUE(arena->limit_heap(kHeapBytes + 160));
+  EXPECT_FALSE(arena->allocate_in_heap(97).has_value());
+  EXPECT_FALSE(arena->allocate_in_heap(~std::uint64_t{0}).has_value());
+  const auto last = arena->allocate_in_heap(90), other = arena->allocate(8);
+  ASSERT_TRUE(last && other);
+  EXPECT_EQ(*last % 16, 0u);
+  EXPECT_EQ(*other % kAllocationAlignment, 0u);
+  EXPECT_FALSE(arena->release(*last));
+  EXPECT_FALSE(arena->release_in_heap(*other));
+  EXPECT_TRUE(arena->release(*other));
+  EXPECT_FALSE(arena->allocate_in_heap(1).has_value());
+  EXPECT_TRUE(arena->release_in_heap(*last));
+  EXPECT_EQ(arena->allocate_in_heap(96).value_or(0), *last);
 }
 
 // The handle of a condition is its word's address: the device's, and aligned.

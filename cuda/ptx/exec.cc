@@ -125,7 +125,8 @@ bool run_warp(RunCore& run, Block& block, std::uint32_t warp) {
   }
   w.budget = kSliceBranches;
   const Op* op = resume_group(w);
-  if (run.launch.watcher != nullptr) [[unlikely]]
+  const bool follows = w.undefined != nullptr && !w.undefined->lanes.empty();
+  if (run.launch.watcher != nullptr || follows) [[unlikely]]
     run_watched(op, w);
   else
     while (op != nullptr) op = op->fn(op, w);
@@ -225,7 +226,9 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
   }
   const std::uint32_t shift = run.program->accesses_bytes ? 0 : 2;
   if (run.launch.checks.races) begin_shadows(block, run.shared_bytes, shift);
-  if (run.launch.checks.uninitialised) block.written.assign(run.shared_bytes + 1, 0);
+  const bool values = run.launch.checks.uninitialised;
+  if (values) block.written.assign(run.shared_bytes + 1, 0);
+  if (values) block.undefined.assign(run.warps, {});
   for (std::uint32_t i = 0; i < run.warps; ++i) {
     Warp& w = block.warps[i];
     w.code = run.program->code.data();
@@ -237,10 +240,11 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
     w.local_bytes = run.program->local_bytes;
     w.check_races = run.launch.checks.races;
     w.check_barriers = run.launch.checks.barriers;
-    w.shared_valid = run.launch.checks.uninitialised ? block.written.data() : nullptr;
+    w.shared_valid = values ? block.written.data() : nullptr;
+    w.undefined = values ? &block.undefined[i] : nullptr;
     w.arrays = run.program->arrays.data();
     w.check_global = !run.published.empty();
-    w.race = {block.writers.data(), block.readers.data(), &block.epoch, 0, 0, 0, shift};
+    w.race = {block.writers.data(), block.readers.data(), &block.epoch, 0, 0, shift};
     w.sticky = false;
     w.spans = worker.spans.data();
     const std::uint32_t lanes = std::min(run.threads - i * kLanes, kLanes);

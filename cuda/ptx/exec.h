@@ -26,7 +26,6 @@ inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
 inline constexpr unsigned kBarriers = 16;
 inline constexpr std::uint64_t kMaxRaceBlocks = std::uint64_t{1} << 20;  // larger grids: no check
 inline constexpr std::uint64_t kRaceSerials = std::uint64_t{1} << 16;
-inline constexpr std::uint64_t kMaxDeviceMalloc = std::uint64_t{64} << 20;
 
 // A loaded module, kept while a run uses it.
 struct Loaded {
@@ -65,6 +64,8 @@ struct RunCore {
   std::uint32_t threads = 0, warps = 0, shared_bytes = 0;
   // Of a check of global memory, by block: the first of its times that others do not know.
   std::vector<std::atomic<std::uint32_t>> published = {};
+  std::vector<std::atomic<std::uint32_t>> reads_published = {};  // the same of what it read alone
+  unsigned global_shift = 2;  // of an address, for its word or byte
   std::atomic<bool> stop = false;   // asked for from outside
   std::atomic<bool> ended = false;  // a fault ended the launch
   std::atomic<std::uint64_t> thread_instructions = 0, warp_instructions = 0;
@@ -90,12 +91,24 @@ struct BarrierState {
   std::uint32_t expected = 0;  // places; 0: all threads that live
   std::uint32_t set = 0;       // of bar.red: threads whose predicate holds
   std::uint32_t inputs = 0;
+  bool left_early = false;  // some went on without waiting (bar.arrive)
 };
 
 // Who came to a barrier since it last opened, by warp (Checks::barriers).
 struct BarrierWatch {
   std::array<std::uint32_t, kMaxThreadsPerBlock / kLanes> lanes = {};
   std::array<const Op*, kMaxThreadsPerBlock / kLanes> at = {};  // where the last of them came
+};
+
+// Values of a warp that shuffles read from lanes that took no part.
+struct Undefined {
+  static constexpr std::uint32_t kMostFollowed = 1 << 16;
+  std::map<std::uint32_t, std::uint32_t> lanes = {};  // by slot of their register
+  std::uint32_t left = kMostFollowed;                 // instructions, then they are forgotten
+  int line = 0;                                       // of the last such shuffle
+  std::uint32_t from = 0;                             // and a lane that was not there
+  std::uint32_t of(std::uint32_t slot) const;
+  void set(std::uint32_t slot, std::uint32_t mask, std::uint32_t now);
 };
 
 struct Worker;
@@ -116,12 +129,15 @@ struct Block {
   AlignedBytes shared;
   std::vector<std::uint64_t> writers = {}, readers = {};  // RaceShadow
   std::vector<std::uint8_t> written = {};                 // Warp::shared_valid
+  std::vector<Undefined> undefined = {};                  // by warp
   std::uint32_t epoch = 1;
   Orders orders = {};
   // Of a check of global memory: time goes on at barriers and where the block publishes what it
   // did; what other blocks published is known from the first strong read on.
-  std::uint32_t time = 0, barrier_time = 0, time_of_epoch = 0;
-  bool fenced = false, has_acquired = false;
+  std::uint32_t time = 1, barrier_time = 0, time_of_epoch = 0;
+  std::uint32_t fence_time = 0;  // what was before it was before the last fence
+  bool time_used = false;        // by an access
+  bool has_acquired = false;
   struct Copy {  // asynchronous, that its thread has not waited for
     std::uint32_t thread = 0, group = 0;
     std::uint32_t first = 0, last = 0;  // cells of `writers`
@@ -163,6 +179,21 @@ inline std::uint64_t lanes_in(std::uint32_t mask) {
   mask = (mask & 0x3333'3333u) + ((mask >> 2) & 0x3333'3333u);
   return ((mask + (mask >> 4)) & 0x0f0f'0f0fu) * 0x0101'0101u >> 24;
 }
+inline std::uint32_t lanes_of(const Warp& w) {  // those that the block has
+  const std::uint32_t lanes = w.block->run->threads - w.index * kLanes;
+  return lanes >= kLanes ? kAllLanes : (1u << lanes) - 1;
+}
+// Of `members` by lane: those that each lane of the mask names.
+inline std::uint32_t named_by_all(const Warp& w, const std::uint32_t* members) {
+  std::uint32_t all = kAllLanes;
+  if (w.mask == kAllLanes) {
+    for (unsigned lane = 0; lane < kLanes; ++lane) all &= members[lane];
+    return all;
+  }
+  for (std::uint32_t left = w.mask; left != 0; left &= left - 1)
+    all &= members[__builtin_ctz(left)];
+  return all;
+}
 inline std::uint32_t pc_of(const Op* op, const Warp& w) {
   return static_cast<std::uint32_t>(op - w.code);
 }
@@ -183,8 +214,16 @@ struct Report {
 };
 // Whether the launch goes on (races, uninitialised reads, divergence).
 bool report(const Op* op, Warp& w, Report what);
-// Executes the warp as the scheduler does, and shows each instruction to the launch's watcher.
+// Executes the warp as the scheduler does, and shows each instruction to the launch's watcher, if
+// it has one, and to follow_undefined.
 void run_watched(const Op* op, Warp& w);
+// Before an instruction: where its undefined values go, and whether it needs one.
+void follow_undefined(const Op* op, Warp& w);
+// Of a shuffle, before it writes: the lanes that each lane reads. Whether there is something to
+// follow now and was not before.
+bool note_shuffled(const Op* op, Warp& w, const std::uint32_t* from);
+// The function that an op is of: the last one whose entry is not behind it.
+const FunctionPlace& function_at(const Program& program, std::uint32_t pc);
 // From generic memory as the lane sees it; false where not all of it is there.
 bool peek_generic(Warp& w, unsigned lane, std::uint64_t address, std::span<std::byte> to);
 // From generic memory into this process, as device functions of the system need it.

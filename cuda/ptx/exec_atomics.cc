@@ -72,7 +72,7 @@ const Op* atomic(const Op* op, Warp& w) {
     address[i] = address[i] < kWindowBytes ? window + address[i] : kSharedWindow + kWindowBytes - 1;
   }
   Op access = *op;
-  access.flags = kStrong | kUpdate | (op->flags & kRelease) |
+  access.flags = kStrong | kUpdate | (op->flags & kRelease) | (is_barrier(What) ? kPhased : 0) |
                  (window != 0 || (op->flags & kGeneric) != 0 ? kGeneric : 0);
   if (What != Atomic::exch && w.block->run->launch.checks.uninitialised &&
       resolve(&access, w, address, false).failed)
@@ -85,12 +85,6 @@ const Op* atomic(const Op* op, Warp& w) {
   T old[kLanes];
   for (unsigned i = 0; i < kLanes; ++i)
     if ((w.mask >> i & 1) != 0) old[i] = update<What, T>(found.at[i], b[i], c[i]);
-  if constexpr (is_barrier(What)) {  // a phase that ends orders accesses as a barrier does
-    for (unsigned i = 0; i < kLanes; ++i)
-      if ((w.mask >> i & 1) != 0)
-        w.block->epoch += static_cast<std::uint32_t>(
-            (old[i] ^ updated<What, T>(old[i], b[i], c[i])) >> barrier_word::kPhaseAt);
-  }
   if (found.local != 0) write_back(&access, w, address, found);
   if ((op->flags & kNoResult) != 0) return op + 1;
   T* d = lane_registers<T>(w, op->d);

@@ -11,11 +11,6 @@
 namespace partita::ptx {
 namespace {
 
-std::uint32_t lanes_of(const Warp& w) {  // those that the block has
-  const std::uint32_t lanes = w.block->run->threads - w.index * kLanes;
-  return lanes >= kLanes ? kAllLanes : (1u << lanes) - 1;
-}
-
 std::string lanes_text(std::uint32_t mask) {
   std::string text;
   for (unsigned lane = 0; lane < kLanes; ++lane) {
@@ -179,7 +174,8 @@ void open_barriers(Block& block) {
     if (!block.watches.empty()) watch_opening(block, id);
     const BarrierState full = std::exchange(barrier, {});
     if (block.warps[0].shared_valid != nullptr) end_check_when_all_is_written(block);
-    if (full.expected == 0 || full.places >= all_places(block)) ++block.epoch;
+    const bool all_wait = full.expected == 0 || full.places >= all_places(block);
+    if (all_wait && !full.left_early) ++block.epoch;
     for (Warp& w : block.warps) wake(w, id, full);
   }
 }
@@ -240,7 +236,7 @@ const Op* bar(const Op* op, Warp& w) {
   if (!block.watches.empty()) watch_arrival(op, w, id, threads);
   if (counted) barrier.expected = threads;
   if (w.check_races && barrier.expected != 0) {
-    w.block->orders.meet(w);  // of a warp that comes as one
+    w.block->orders.meet(w, w.mask | ~w.live);  // of a warp that comes as one
     each_lane(w.mask, [&](unsigned lane) { w.block->orders.release(w, lane, id, true); });
   }
   barrier.arrived += lanes;
@@ -250,6 +246,7 @@ const Op* bar(const Op* op, Warp& w) {
     barrier.set += static_cast<std::uint32_t>(__builtin_popcount(mask_register(w, op->c) & w.mask));
   }
   if ((op->flags & kArrive) != 0) {
+    barrier.left_early = true;
     wait_at(w, pc_of(op, w) + 1, w.mask);
   } else {
     w.parked[w.parked_count++] = {pc_of(op, w), w.mask, id, Parked::Why::barrier};

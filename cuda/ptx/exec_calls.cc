@@ -256,14 +256,14 @@ const Op* call_builtin(const Op* op, Warp& w, const CallSite& site) {
         break;
       case Builtin::malloc: {
         const std::uint64_t bytes = argument(w, site, 0, lane);
-        const auto made = bytes == 0 || bytes > kMaxDeviceMalloc ? Result<std::uint64_t>(0)
-                                                                 : run.arena->allocate(bytes);
+        const auto made =
+            bytes == 0 ? Result<std::uint64_t>(0) : run.arena->allocate_in_heap(bytes);
         give_result(w, site, lane, made ? *made : 0);
         break;
       }
       case Builtin::free: {
         const std::uint64_t address = argument(w, site, 0, lane);
-        if (address == 0 || run.arena->release(address)) break;
+        if (address == 0 || run.arena->release_in_heap(address)) break;
         illegal(op, w, lane, address, "free of what malloc did not give");
         return nullptr;
       }

@@ -6,6 +6,13 @@
 namespace partita::ptx::control {
 namespace {
 
+// All are there.
+bool gathered(const Op* op, Warp& w) {
+  if (w.check_races) [[unlikely]]
+    w.block->orders.meet(w, lane_registers<std::uint32_t>(w, op->e));
+  return true;
+}
+
 // Whether the members are together; w.mask then are those that take part. Else the lanes wait and
 // another group goes on (`next`).
 bool gather_members(const Op* op, Warp& w, const Op*& next) {
@@ -19,9 +26,9 @@ bool gather_members(const Op* op, Warp& w, const Op*& next) {
       if ((w.mask >> lane & 1) != 0 && (members[lane] & w.live & ~w.mask) == 0) ready |= 1u << lane;
     return ready;
   };
-  if (w.mask == w.live) return true;
+  if (w.mask == w.live) return gathered(op, w);
   std::uint32_t ready = ready_lanes();
-  if (ready == w.mask) return true;
+  if (ready == w.mask) return gathered(op, w);
   count(w, op, 0);
   for (std::uint32_t i = 0; i < w.parked_count;) {
     if (w.parked[i].why != Parked::Why::collective || w.parked[i].pc != pc) {
@@ -43,13 +50,11 @@ bool gather_members(const Op* op, Warp& w, const Op*& next) {
   }
   w.mask = ready;
   w.segment = op;
-  return true;
+  return gathered(op, w);
 }
 
 // What comes after an exchange: groups may have met, so the order is looked at again.
 const Op* after(const Op* op, Warp& w) {
-  if (w.check_races) [[unlikely]]
-    w.block->orders.meet(w);
   if (w.waiting_count == 0) return op + 1;
   count(w, op, 1);
   return settle(w, static_cast<std::uint32_t>(op + 1 - w.code));
@@ -83,15 +88,11 @@ std::uint32_t reduced(Reduce how, std::uint32_t a, std::uint32_t b) {
   return a;
 }
 
-}  // namespace
-
-const Op* shuffle(const Op* op, Warp& w) {
-  const Op* next = nullptr;
-  if (!gather_members(op, w, next)) return next;
-  const std::uint32_t* a = lane_registers<std::uint32_t>(w, op->a);
+// `from`: the lane that each lane reads, itself where the rule finds none; those where it does.
+inline std::uint32_t sources(const Op* op, Warp& w, std::uint32_t* from) {
   const std::uint32_t* b = lane_registers<std::uint32_t>(w, op->b);
   const std::uint32_t* c = lane_registers<std::uint32_t>(w, op->c);
-  std::uint32_t from[kLanes], holds = 0;
+  std::uint32_t holds = 0;
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     const std::uint32_t by = b[lane] & 31, clamp = c[lane] & 31, segment = c[lane] >> 8 & 31;
     const std::uint32_t most = (lane & segment) | (clamp & ~segment), least = lane & segment;
@@ -115,13 +116,39 @@ const Op* shuffle(const Op* op, Warp& w) {
     if (in) holds |= 1u << lane;
     from[lane] = in ? j : lane;
   }
+  return holds;
+}
+
+// Whether values are undefined from here on (note_shuffled).
+[[gnu::noinline]] bool look_at_sources(const Op* op, Warp& w) {
+  const auto* members = lane_registers<std::uint32_t>(w, op->e);
+  if (w.undefined->lanes.empty() && w.mask == kAllLanes && named_by_all(w, members) == kAllLanes)
+    return false;
+  std::uint32_t from[kLanes];
+  sources(op, w, from);
+  return note_shuffled(op, w, from);
+}
+
+}  // namespace
+
+const Op* shuffle(const Op* op, Warp& w) {
+  const Op* next = nullptr;
+  if (!gather_members(op, w, next)) return next;
+  const bool begins_to_follow = w.undefined != nullptr && look_at_sources(op, w);
+  const std::uint32_t* a = lane_registers<std::uint32_t>(w, op->a);
+  std::uint32_t from[kLanes];
+  const std::uint32_t holds = sources(op, w, from);
   alignas(64) std::uint32_t value[kLanes];
   for (unsigned lane = 0; lane < kLanes; ++lane) value[lane] = a[from[lane] & 31];
   std::uint32_t* d = lane_registers<std::uint32_t>(w, op->d);
   for (unsigned lane = 0; lane < kLanes; ++lane)
     d[lane] = (w.mask >> lane & 1) != 0 ? value[lane] : d[lane];
   if (op->imm >= 0) write_mask(w, static_cast<std::uint32_t>(op->imm), holds);
-  return after(op, w);
+  if (!begins_to_follow) [[likely]]
+    return after(op, w);
+  count(w, op, 1);
+  wait_at(w, pc_of(op, w) + 1, w.mask);
+  return nullptr;
 }
 
 const Op* vote(const Op* op, Warp& w) {

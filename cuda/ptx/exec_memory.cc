@@ -59,7 +59,7 @@ class Resolver {
     w_.mask = shared_;
     const bool fine = note_shared(op_, w_, shared_offsets_, write_);
     w_.mask = all & ~(shared_ | found_elsewhere_);
-    if (w_.check_global && size_ >= 4) note_global(op_, w_, address, write_);
+    if (w_.check_global) note_global(op_, w_, address, write_);
     if ((op_->flags & kStrong) != 0) note_order(op_, w_, address, write_);
     w_.mask = all;
     return fine;

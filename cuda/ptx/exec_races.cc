@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "ptx/barrier_word.h"
 #include "ptx/control.h"
 #include "ptx/exec.h"
 #include "ptx/memory_ops.h"
@@ -23,6 +25,18 @@ std::uint64_t entry_of(const Warp& w, unsigned lane, bool strong) {
 bool in_flight(std::uint64_t entry) { return entry >> 32 == kInFlight; }
 bool of_warp(std::uint64_t thread, std::uint32_t warp) {
   return thread >= kSeveralOfWarp ? thread == kSeveralOfWarp + warp : thread / kLanes == warp;
+}
+
+// Whether the lane knows, by what happened since the last barrier of the block, what `thread` of it
+// (or several) did at a tick.
+bool knows(Warp& w, unsigned lane, std::uint64_t thread, std::uint32_t tick) {
+  Orders& orders = w.block->orders;
+  const std::uint32_t me = w.index * kLanes + lane;
+  if (thread >= kSeveralOfWarp)  // who they are is not known
+    return (of_warp(thread, w.index) && tick < w.race.met) || orders.knows_any(w, me);
+  const auto other = static_cast<std::uint32_t>(thread);
+  return (of_warp(thread, w.index) && orders.met(w, lane, other, tick)) ||
+         orders.knows(w, me, other, tick);
 }
 
 // One access of one lane, and what it meets.
@@ -80,11 +94,7 @@ class Access {
   bool is_before(std::uint64_t entry) {
     if (entry >> 32 != now_ >> 32) return !in_flight(entry);
     const std::uint64_t thread = entry & kThreadBits;
-    const auto tick = static_cast<std::uint32_t>(entry) >> kTickShift;
-    if (of_warp(thread, w_.index) && tick < w_.race.met) return true;
-    Orders& orders = w_.block->orders;
-    if (thread >= kSeveralOfWarp) return orders.knows_any(w_, me_);  // who they are is not known
-    return orders.knows(w_, me_, static_cast<std::uint32_t>(thread), tick);
+    return knows(w_, me_ % kLanes, thread, static_cast<std::uint32_t>(entry) >> kTickShift);
   }
 
   Warp& w_;
@@ -124,16 +134,21 @@ bool in_its_array(const Op* op, Warp& w, unsigned lane, std::uint32_t offset, bo
                                       array.end - array.begin, kSharedWindow + array.begin)});
 }
 
-// Cells of global memory, of one launch: its number << 47 | block << 27 | time of the block << 12
+// Cells of global memory, of one launch: its number << 48 | block << 28 | time of the block << 12
 // | kStrongBit | thread. Threads that read may be several of a block, blocks too.
-constexpr unsigned kTimeShift = 12, kBlockShift = 27, kSerialShift = 47;
+constexpr unsigned kTimeShift = 12, kBlockShift = 28, kSerialShift = 48;
 constexpr std::uint32_t kMaxTime = (1u << (kBlockShift - kTimeShift)) - 1;
 constexpr std::uint64_t kSeveralBlocks = kMaxRaceBlocks - 1;  // the last block counts as several
 
+// Accesses of the block so far are before this time of it, later ones are not.
+std::uint32_t end_time(Block& block) {
+  if (std::exchange(block.time_used, false)) ++block.time;
+  return block.time;
+}
 void update_time(Block& block) {
   if (block.time_of_epoch == block.epoch) return;
   block.time_of_epoch = block.epoch;
-  block.barrier_time = ++block.time;
+  block.barrier_time = end_time(block);
 }
 
 class GlobalAccess {
@@ -145,16 +160,24 @@ class GlobalAccess {
            ((op->flags & kStrong) != 0 ? kStrongBit : 0) | me_;
   }
 
+  // Blocks run at the same time: each notes its access before it looks for others'.
   void at(Arena::RaceCell& cell) {
-    const std::uint64_t writer = __atomic_load_n(&cell.writer, __ATOMIC_RELAXED);
-    const std::uint64_t reader = __atomic_load_n(&cell.reader, __ATOMIC_RELAXED);
+    const Seen reader = {get(cell.reader), get(cell.reader_tick)};
+    Seen writer = {get(cell.writer), get(cell.writer_tick)};
+    if (write_) {
+      writer.entry = __atomic_exchange_n(&cell.writer, now_, __ATOMIC_SEQ_CST);
+      set(cell.writer_tick, w_.race.tick);
+    } else {
+      __atomic_store_n(&cell.reader, read_by(reader), __ATOMIC_SEQ_CST);
+      set(cell.reader_tick, w_.race.tick);
+      writer.entry = get(cell.writer);
+    }
     if (meets(writer)) {
-      other_ = writer;
+      other_ = writer.entry;
       with_write_ = true;
     }
-    if (!write_) return __atomic_store_n(&cell.reader, read_by(reader), __ATOMIC_RELAXED);
-    if (other_ == 0 && meets(reader)) other_ = reader;
-    __atomic_store_n(&cell.writer, now_, __ATOMIC_RELAXED);
+    if (!write_ || other_ != 0) return;
+    if (const Seen last = {get(cell.reader), reader.tick, true}; meets(last)) other_ = last.entry;
   }
 
   bool conflicts() const { return other_ != 0; }
@@ -163,7 +186,7 @@ class GlobalAccess {
     const std::uint64_t block = block_of(other_);
     const std::uint64_t x = run.launch.grid.x, y = run.launch.grid.y;
     const std::string who = block == kSeveralBlocks ? "threads of several blocks"
-                            : (other_ & kThreadBits) == kSeveralReaders
+                            : (other_ & kThreadBits) >= kSeveralOfWarp
                                 ? fmt::format("several threads of block ({},{},{})", block % x,
                                               block / x % y, block / x / y)
                                 : fmt::format("thread {} of block ({},{},{})", other_ & kThreadBits,
@@ -173,17 +196,31 @@ class GlobalAccess {
   }
 
  private:
+  struct Seen {
+    std::uint64_t entry = 0;
+    std::uint32_t tick = 0;
+    bool read = false;
+  };
+  template <class T>
+  static T get(const T& of) {
+    return __atomic_load_n(&of, __ATOMIC_SEQ_CST);
+  }
+  template <class T>
+  static void set(T& to, T value) {
+    __atomic_store_n(&to, value, __ATOMIC_RELAXED);
+  }
   static std::uint64_t block_of(std::uint64_t entry) {
     return entry >> kBlockShift & (kMaxRaceBlocks - 1);
   }
   bool is_mine(std::uint64_t entry) const {
     return block_of(entry) == w_.block->linear && (entry & kThreadBits) == me_;
   }
-  bool meets(std::uint64_t entry) const {
-    return entry >> kSerialShift == now_ >> kSerialShift && !is_mine(entry) &&
-           (entry & now_ & kStrongBit) == 0 && !is_before(entry);
+  bool meets(const Seen& seen) const {
+    return seen.entry >> kSerialShift == now_ >> kSerialShift && !is_mine(seen.entry) &&
+           (seen.entry & now_ & kStrongBit) == 0 && !is_before(seen);
   }
-  bool is_before(std::uint64_t entry) const {
+  bool is_before(const Seen& seen) const {
+    const std::uint64_t entry = seen.entry;
     if (entry == 0 || entry >> kSerialShift != now_ >> kSerialShift) return true;
     Block& block = *w_.block;
     const auto time = static_cast<std::uint32_t>(entry >> kTimeShift) & kMaxTime;
@@ -191,15 +228,20 @@ class GlobalAccess {
     if (other == kSeveralBlocks) return block.has_acquired;
     if (other != block.linear)
       return block.has_acquired &&
-             time < block.run->published[other].load(std::memory_order_acquire);
-    if (time < block.barrier_time || block.orders.knows_any(w_, me_)) return true;
-    return (entry & kThreadBits) / kLanes == w_.index && w_.race.met_in == block.epoch;
+             (time < block.run->published[other].load(std::memory_order_acquire) ||
+              (seen.read && time < block.run->reads_published[other].load()));
+    return time < block.barrier_time ||
+           knows(w_, me_ % kLanes, entry & kThreadBits, seen.tick);
   }
-  std::uint64_t read_by(std::uint64_t reader) const {
-    if (is_before(reader) || is_mine(reader)) return now_;
+  std::uint64_t read_by(const Seen& seen) const {
+    const std::uint64_t reader = seen.entry;
+    if (is_before(seen) || is_mine(reader)) return now_;
     const std::uint64_t both = ~kStrongBit | (reader & now_ & kStrongBit);
     const std::uint64_t several = (now_ | kThreadBits) & both;
-    return block_of(reader) == w_.block->linear ? several : several | kSeveralBlocks << kBlockShift;
+    if (block_of(reader) != w_.block->linear) return several | kSeveralBlocks << kBlockShift;
+    return of_warp(reader & kThreadBits, w_.index)
+               ? (several & ~kThreadBits) | (kSeveralOfWarp + w_.index)
+               : several;
   }
 
   Warp& w_;
@@ -221,16 +263,29 @@ void land(Warp& w, unsigned lane, const auto& done) {
   });
 }
 
+// Where what threads leave for each other lies: at a barrier in memory by phase, who waits finds
+// that of the phase that is over.
+std::uint64_t meeting_place(const Op* op, const Warp& w, std::uint32_t offset) {
+  if ((op->flags & kPhased) == 0) return kSharedWindow + offset;
+  std::uint64_t word = 0;
+  std::memcpy(&word, w.shared + offset, sizeof word);
+  const std::uint64_t phase = word >> barrier_word::kPhaseAt & 1;
+  return kSharedWindow + offset + 1 + ((op->flags & kRelease) != 0 ? phase : phase ^ 1);
+}
+
 }  // namespace
 
 bool note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write) {
   Block& block = *w.block;
-  const bool strong = (op->flags & kStrong) != 0;
+  const bool strong = (op->flags & kStrong) != 0, releases = (op->flags & kRelease) != 0;
+  const bool updates = (op->flags & kUpdate) != 0, phased = (op->flags & kPhased) != 0;
+  const bool learns = strong && (phased ? !releases : !write || updates);
+  const bool tells = strong && write && (!phased || releases);
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
     const auto lane = static_cast<unsigned>(__builtin_ctz(left));
     if (!in_its_array(op, w, lane, offset[lane], write)) return false;
     const std::uint64_t place = kSharedWindow + offset[lane];
-    if (strong && (!write || (op->flags & kUpdate) != 0)) block.orders.acquire(w, lane, place);
+    if (learns) block.orders.acquire(w, lane, meeting_place(op, w, offset[lane]));
     Access access(op, w, lane, write);
     const std::uint32_t first = offset[lane] >> w.race.shift,
                         last = (offset[lane] + op->size - 1) >> w.race.shift;
@@ -239,7 +294,7 @@ bool note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write)
     if ((op->flags & kCopying) != 0)
       block.copies.push_back(
           {w.index * kLanes + lane, block.copy_groups[w.index * kLanes + lane], first, last});
-    if (strong && write) block.orders.release(w, lane, place, (op->flags & kRelease) != 0);
+    if (tells) block.orders.release(w, lane, meeting_place(op, w, offset[lane]), releases);
     if (!access.conflicts() || (write && access.with_plain_write() &&
                                 stores_the_same(op, w, lane, offset, w.shared + offset[lane])))
       continue;
@@ -257,12 +312,15 @@ bool note_shared(const Op* op, Warp& w, const std::uint32_t* offset, bool write)
 void note_global(const Op* op, Warp& w, const std::uint64_t* address, bool write) {
   RunCore& run = *w.block->run;
   update_time(*w.block);
-  if (w.block->time >= kMaxTime) return;
+  const unsigned shift = run.global_shift;
+  if (w.block->time >= kMaxTime || op->size >> shift == 0) return;
+  w.block->time_used = true;
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
     const auto lane = static_cast<unsigned>(__builtin_ctz(left));
     GlobalAccess access(op, w, lane, write);
-    for (std::uint32_t at = 0; at < op->size; at += 4)
-      if (Arena::RaceCell* const cell = run.arena->race_cell(address[lane] + at)) access.at(*cell);
+    for (std::uint32_t at = 0; at < op->size; at += 1u << shift)
+      if (Arena::RaceCell* const cell = run.arena->race_cell(address[lane] + at, shift))
+        access.at(*cell);
     const bool harmless = write && access.with_plain_write() &&
                           stores_the_same(op, w, lane, address, run.arena->host(address[lane]));
     if (!access.conflicts() || harmless) continue;
@@ -276,16 +334,20 @@ void note_global(const Op* op, Warp& w, const std::uint64_t* address, bool write
   }
 }
 
-// What the block did is known to who reads there from now on.
-void publish(Block& block) {
-  update_time(block);
-  std::atomic<std::uint32_t>& known = block.run->published[block.linear];
-  known.store(++block.time, std::memory_order_release);
+// What the block did before the time is known to who reads there from now on.
+void publish(std::atomic<std::uint32_t>& known, std::uint32_t time) {
+  if (time > known.load(std::memory_order_relaxed)) known.store(time, std::memory_order_release);
 }
 
 void note_order(const Op* op, Warp& w, const std::uint64_t* address, bool write) {
   if (w.check_global && w.mask != 0) {
-    if (write && (w.block->fenced || (op->flags & kRelease) != 0)) publish(*w.block);
+    Block& block = *w.block;
+    const bool releases = (op->flags & kRelease) != 0;
+    if (write) {
+      publish(block.run->published[block.linear], releases ? end_time(block) : block.fence_time);
+      // What was read has come before a barrier opens: nobody's write can change it any more.
+      publish(block.run->reads_published[block.linear], block.barrier_time);
+    }
     if (!write || (op->flags & kUpdate) != 0) w.block->has_acquired = true;
   }
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
@@ -319,8 +381,9 @@ void begin_shadows(Block& block, std::uint32_t shared_bytes, std::uint32_t shift
   for (const Block::Copy& copy : block.copies)  // that nobody waited for
     std::fill(block.writers.begin() + copy.first, block.writers.begin() + copy.last + 1, 0);
   block.copies.clear();
-  block.time = block.barrier_time = 0;
-  block.fenced = block.has_acquired = false;
+  block.time = 1;
+  block.barrier_time = block.fence_time = 0;
+  block.time_used = block.has_acquired = false;
   block.copy_groups.assign(block.run->threads, 0);
   block.writers.resize(std::max(cells, block.writers.size()));
   block.readers.resize(block.writers.size());
@@ -335,7 +398,7 @@ namespace control {
 const Op* fence(const Op* op, Warp& w) {
   if (!w.check_races) return op + 1;
   w.block->orders.fence(w);
-  w.block->fenced = true;
+  w.block->fence_time = end_time(*w.block);
   return op + 1;
 }
 

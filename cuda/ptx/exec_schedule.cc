@@ -35,11 +35,7 @@ void wake_parked(Warp& w) {
       i = 0;
       continue;
     }
-    if (w.check_races) {
-      const std::uint32_t running = std::exchange(w.mask, here);
-      w.block->orders.meet(w);
-      w.mask = running;
-    }
+    if (w.check_races) w.block->orders.meet(w, here | (parked.key & ~w.live));
     for (std::uint32_t j = 0; j < w.parked_count;)
       if (w.parked[j].why == parked.why && w.parked[j].key == parked.key) {
         wait_at(w, w.parked[j].pc + 1, w.parked[j].mask);
@@ -231,7 +227,7 @@ const Op* bar_warp(const Op* op, Warp& w) {
   for (unsigned lane = 0; lane < kLanes; ++lane)
     if ((w.mask >> lane & 1) != 0 && (members[lane] & w.live & ~w.mask) != 0) all = false;
   if (all) {
-    if (w.check_races) w.block->orders.meet(w);
+    if (w.check_races) w.block->orders.meet(w, members);
     return op + 1;
   }
   count(w, op, 1);

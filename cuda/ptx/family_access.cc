@@ -21,6 +21,7 @@ void finish_access(Site& at, Op& op, const Address& where, std::uint32_t size, b
   op.size = size;
   if (size < 4 && (where.space == Space::shared || where.is_generic))
     at.program.accesses_bytes = true;
+  if (size < 4 && where.space != Space::shared) at.program.accesses_global_bytes = true;
   op.span = at.program.spans++;
   if (where.space == Space::shared) {
     at.program.arrays.resize(at.program.spans);

@@ -74,9 +74,11 @@ Address barrier_address(Site& at, std::size_t i) {
   return where;
 }
 
+// `order`: kRelease, or 0 of one that only looks.
 void emit_barrier(Site& at, Atomic what, const Address& where, std::uint32_t value,
-                  Old old = std::nullopt) {
+                  Old old = std::nullopt, std::uint32_t order = kRelease) {
   emit_atomic(at, control::atomic_op(what, Type::u64), where, {.b = value}, old, kBytes);
+  if (!at.failed()) at.program.code.back().flags |= order;
 }
 
 void pending_count(Site& at) {
@@ -130,7 +132,7 @@ void test(Site& at) {
   const std::uint32_t shift = at.registers.constant(barrier_word::kPhaseAt, 4);
   const std::uint32_t other = parity ? wide_source(at, 2) : at.source(2, Type::b64);
   // An atomic that changes nothing: it counts as what a lock may wait for.
-  emit_barrier(at, Atomic::barrier_expect, where, at.registers.constant(0, kBytes), now);
+  emit_barrier(at, Atomic::barrier_expect, where, at.registers.constant(0, kBytes), now, 0);
   at.emit("shr.u64", {now, now, shift});
   if (!parity) at.emit("shr.u64", {of, other, shift});
   at.emit("setp.ne.u64", {d, now, parity ? other : of});

@@ -83,6 +83,23 @@ const std::string kInit =
 const std::string kArrive = "mbarrier.arrive.shared.b64 %rd9, [%r8+8];";
 const std::string kWait = "W: mbarrier.try_wait.shared.b64 %p6, [%r8+8], %rd9; @!%p6 bra W;";
 
+// Members: the lane's tile of 16 or 8 lanes.
+const std::string kTile16 =
+    "and.b32 %r30, %r6, 16; mov.u32 %r31, 0xffff; shl.b32 %r31, %r31, %r30;";
+const std::string kTile8 = "and.b32 %r30, %r6, 24; mov.u32 %r31, 0xff; shl.b32 %r31, %r31, %r30;";
+const std::string kMeet = "bar.warp.sync %r31;";
+std::string of_lane(int across) {  // what the lane with this bit turned wrote
+  return "xor.b32 %r10, %r5, " + std::to_string(4 * across) + "; ld.shared.u32 %r11, [%r10];";
+}
+const std::string kFirst20 = "setp.ge.u32 %p1, %r6, 20; @%p1 exit;";
+const std::string kStore = "st.global.u32 [%rd3], %r10;";
+// Block 0 makes something and sets a flag, the others wait for it.
+const std::string kBlocks =
+    "setp.ne.u32 %p3, %r1, 0; @%p3 exit; setp.ne.u32 %p2, %r50, 0; @%p2 bra C;";
+const std::string kTell = "mov.u32 %r24, 1; st.volatile.global.u32 [%rd1+4096], %r24;";
+const std::string kHear =
+    "bra E; C: ld.volatile.global.u32 %r25, [%rd1+4096]; setp.eq.u32 %p4, %r25, 0; @%p4 bra C;";
+
 std::string reduction(const std::string& load, const std::string& store, const std::string& sync) {
   std::string text;
   for (const char* by : {"64", "32", "16", "8", "4"}) {
@@ -190,6 +207,64 @@ const std::vector<Sample> kFaulty = {
      "ld.global.u32 %r10, [%rd1]; add.u32 %r10, %r10, 1; st.global.u32 [%rd1], %r10;"},
     {"a neighbour's word in global memory without a barrier", "race",
      "st.global.u32 [%rd3], %r9; xor.b64 %rd6, %rd3, 4; ld.global.u32 %r10, [%rd6];"},
+    {"halves of a warp that meet apart", "race",
+     kHalves + "bar.warp.sync 0xffff0000;" + of_lane(16) + "bra E; A:" + kWrite +
+         "bar.warp.sync 0xffff;",
+     32},
+    {"tiles that meet at once, and the other's element", "race",
+     kTile16 + kWrite + kMeet + of_lane(16), 32},
+    {"small tiles, and the neighbour tile's element", "race", kTile8 + kWrite + kMeet + of_lane(8)},
+    {"halves that exchange apart", "race",
+     kHalves + "shfl.sync.idx.b32 %r12, %r1, 16, 31, 0xffff0000;" + of_lane(16) +
+         "bra E; A:" + kWrite + "shfl.sync.idx.b32 %r12, %r1, 0, 31, 0xffff;",
+     32},
+    {"tiles that meet after the write of one that does not", "race",
+     "setp.eq.u32 %p1, %r6, 20; @%p1 bra A; mov.u32 %r31, 0xffefffff;" + kMeet + of_lane(8) +
+         "bra E; A:" + kWrite,
+     32},
+    {"a neighbour's word in global memory, a barrier of the warp before both", "race",
+     "bar.warp.sync -1; st.global.u32 [%rd3], %r9; xor.b64 %rd6, %rd3, 4;"
+     "ld.global.u32 %r10, [%rd6]; bar.warp.sync -1;",
+     32},
+    {"another tile's word in global memory", "race",
+     kTile8 + "st.global.u32 [%rd3], %r9;" + kMeet +
+         "xor.b64 %rd6, %rd3, 32; ld.global.u32 %r10, [%rd6];",
+     32},
+    {"bytes of global memory without a barrier", "race",
+     "cvt.u64.u32 %rd6, %r1; add.u64 %rd6, %rd1, %rd6; cvt.u16.u32 %rs1, %r1;"
+     "st.global.u8 [%rd6], %rs1; xor.b64 %rd6, %rd6, 32; ld.global.u8 %rs2, [%rd6];"},
+    {"a word of global memory beside bytes of it", "race",
+     "cvt.u64.u32 %rd6, %r1; add.u64 %rd6, %rd1, %rd6; cvt.u16.u32 %rs1, %r1;"
+     "st.global.u8 [%rd6+1], %rs1; ld.global.u32 %r10, [%rd1];"},
+    {"made after having arrived", "race",
+     kSplit + "bar.arrive 1, 64;" + kWrite + "bra E; C: bar.sync 1, 64;" + kOtherWarp},
+    {"made after having arrived at a barrier in memory", "race",
+     kInit + kArrive + kWrite + kWait + kOtherWarp},
+    {"the next round, with one barrier in memory instead of two", "race",
+     kInit + "mov.u32 %r40, 0; R: st.shared.u32 [%r5], %r40;" + kArrive + kWait + kOtherWarp +
+         "add.u32 %r40, %r40, 1; setp.lt.u32 %p1, %r40, 3; @%p1 bra R;"},
+    {"made in global memory after having arrived", "race",
+     kSplit + "bar.arrive 1, 64; st.global.u32 [%rd3], %r9; bra E; C: bar.sync 1, 64;"
+              "xor.b64 %rd6, %rd3, 128; ld.global.u32 %r10, [%rd6];"},
+    {"a flag whose fence came before what it tells of", "race",
+     kBlocks + "st.global.u32 [%rd1], %r24; membar.gl; st.global.u32 [%rd1+64], %r24;" + kTell +
+         kHear + "ld.global.u32 %r26, [%rd1+64];",
+     64, 2},
+    {"stored, from a lane that ended", "uninitialised",
+     kFirst20 + "shfl.sync.idx.b32 %r10, %r1, 25, 31, -1;" + kStore},
+    {"added up, from lanes that ended", "uninitialised",
+     kFirst20 +
+         "mov.u32 %r10, %r1; shfl.sync.down.b32 %r11, %r10, 16, 31, -1;"
+         "add.u32 %r10, %r10, %r11; shfl.sync.down.b32 %r11, %r10, 8, 31, -1;"
+         "add.u32 %r10, %r10, %r11; setp.eq.u32 %p2, %r6, 0; @%p2 " +
+         kStore},
+    {"asked for, from a lane outside of the tile", "uninitialised",
+     kTile16 +
+         "shfl.sync.bfly.b32 %r10, %r1, 16, 31, %r31; setp.lt.u32 %p2, %r10, 9;"
+         "@%p2 bra E;" +
+         kWrite},
+    {"an address of a lane that was never there", "uninitialised",
+     "shfl.sync.idx.b32 %r10, %r5, 12, 31, -1; ld.shared.u32 %r11, [%r10];", 40},
 };
 const std::string kWarpZero = "setp.ge.u32 %p1, %r1, 32; @%p1 bra E;";
 const std::string kTiles =
@@ -324,6 +399,74 @@ const std::vector<Sample> kRight = {
      "ld.global.u32 %r20, [%rd1+64]; add.u32 %r20, %r20, 1; st.global.u32 [%rd1+64], %r20;"
      "membar.gl; atom.global.exch.b32 %r22, [%rd1], 0;",
      64, 3},
+    {"tiles that meet, each its own", "none", kTile16 + kWrite + kMeet + of_lane(8)},
+    {"small tiles that meet, then the whole warp", "none",
+     kTile8 + kWrite + kMeet + of_lane(4) + "bar.warp.sync -1;" + kWrite + kMeet +
+         "bar.warp.sync -1;" + of_lane(16)},
+    {"handed on from group to group", "none",
+     "setp.ge.u32 %p1, %r6, 24; @%p1 bra E; setp.ge.u32 %p2, %r6, 16; @%p2 bra B;" + kWrite +
+         "bar.warp.sync 0xffff; setp.lt.u32 %p3, %r6, 8; @%p3 bra E;"
+         "B: bar.warp.sync 0xffff00; and.b32 %r10, %r6, 7; shl.b32 %r10, %r10, 2;"
+         "add.u32 %r10, %r10, %r4; ld.shared.u32 %r11, [%r10];",
+     32},
+    {"lanes that met, by the members that an exchange gave them", "none",
+     "and.b32 %r10, %r6, 3; match.any.sync.b32 %r31, %r10, -1;" + kWrite + kMeet + of_lane(16)},
+    {"members that the exchange itself writes over", "none",
+     kTile16 + kWrite + "shfl.sync.idx.b32 %r31, %r31, 0, 31, %r31;" + of_lane(8), 32},
+    {"others of the block while a warp's lanes part", "none",
+     kTile16 + kWrite + kMeet + of_lane(1) + kBarrier + kOtherWarp + kBarrier + kWrite},
+    {"a word of global memory that the warp reads, then one lane writes", "none",
+     "ld.global.u32 %r10, [%rd1]; bar.warp.sync -1; setp.eq.u32 %p1, %r1, 7;"
+     "@%p1 st.global.u32 [%rd1], %r9;",
+     32},
+    {"a tile's words in global memory", "none",
+     kTile8 + "st.global.u32 [%rd3], %r9;" + kMeet +
+         "xor.b64 %rd6, %rd3, 16; ld.global.u32 %r10, [%rd6];"},
+    {"bytes of global memory, each thread its own, halves behind a barrier", "none",
+     "cvt.u64.u32 %rd6, %r1; add.u64 %rd6, %rd1, %rd6; cvt.u16.u32 %rs1, %r1;"
+     "st.global.u8 [%rd6], %rs1; bar.sync 0; xor.b64 %rd6, %rd6, 33; and.b64 %rd6, %rd6, -2;"
+     "ld.global.u16 %rs2, [%rd6];"},
+    {"made before having arrived, and more of its own after", "none",
+     kSplit + kWrite + "bar.arrive 1, 64; st.shared.u32 [%r5+512], %r1; bra E; C: bar.sync 1, 64;" +
+         kOtherWarp},
+    {"more of its own after having arrived at a barrier in memory", "none",
+     kInit + kWrite + kArrive + "st.shared.u32 [%r5+512], %r1;" + kWait + kOtherWarp, 64},
+    {"rounds between barriers in memory", "none",
+     kInit + "mov.u32 %r40, 0; R: st.shared.u32 [%r5], %r40;" + kArrive + kWait + kOtherWarp +
+         kArrive +
+         "V: mbarrier.try_wait.shared.b64 %p6, [%r8+8], %rd9; @!%p6 bra V;"
+         "add.u32 %r40, %r40, 1; setp.lt.u32 %p1, %r40, 3; @%p1 bra R;"},
+    {"in global memory, a producer that arrives", "none",
+     kSplit + "st.global.u32 [%rd3], %r9; bar.arrive 1, 64; bra E; C: bar.sync 1, 64;"
+              "xor.b64 %rd6, %rd3, 128; ld.global.u32 %r10, [%rd6];"},
+    {"two flags, a fence before each", "none",
+     kBlocks +
+         "st.global.u32 [%rd1], %r24; membar.gl; st.volatile.global.u32 [%rd1+4100], %r24;"
+         "st.global.u32 [%rd1+64], %r24; membar.gl;" +
+         kTell + kHear + "ld.global.u32 %r26, [%rd1+64]; ld.global.u32 %r26, [%rd1];",
+     64, 2},
+    {"read by a block that says so behind a barrier, then written by the next", "none",
+     "setp.ne.u32 %p3, %r1, 0; setp.ne.u32 %p2, %r50, 0; @%p2 bra B; ld.global.u32 %r10, [%rd3];"
+     "bar.sync 0; @%p3 bra E;" +
+         kTell +
+         "bra E; B: @%p3 bra J; W: ld.volatile.global.u32 %r25, [%rd1+4096];"
+         "setp.eq.u32 %p4, %r25, 0; @%p4 bra W; J: bar.sync 0; sub.u64 %rd6, %rd3, 256;"
+         "st.global.u32 [%rd6], %r9;",
+     64, 2},
+    {"the end of a sum, whose last lanes read nobody and drop it", "none",
+     kFirst20 +
+         "mov.u32 %r12, 16; mov.u32 %r10, %r1;"
+         "L: shfl.sync.down.b32 %r11, %r10, %r12, 31, 0xfffff; add.u32 %r13, %r6, %r12;"
+         "setp.lt.u32 %p2, %r13, 20; @%p2 add.u32 %r10, %r10, %r11; shr.u32 %r12, %r12, 1;"
+         "setp.ne.u32 %p3, %r12, 0; @%p3 bra L;" +
+         kStore},
+    {"chosen, or not taken from a lane that ended", "none",
+     kFirst20 +
+         "add.u32 %r12, %r6, 1; shfl.sync.idx.b32 %r11, %r1, %r12, 31, -1;"
+         "setp.lt.u32 %p2, %r6, 19; selp.b32 %r10, %r11, %r1, %p2;" +
+         kStore +
+         "setp.gt.and.u32 %p3, %r11, %r1, %p2; @%p3 bra E; setp.gt.u32 %p4, %r11, 3;"
+         "and.pred %p4, %p4, %p2; @%p4 st.global.u32 [%rd3+1024], %r11;"},
 };
 
 TEST(Kernels, FaultsAreFound) {

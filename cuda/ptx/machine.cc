@@ -343,8 +343,10 @@ Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
   if (core.launch.cooperative) TRY(make_workspace(*shared));
   core.serial = shared->next_run++;
   if (core.launch.checks.global_races && blocks <= kMaxRaceBlocks) {
-    arena.before_race_check(core.serial % kRaceSerials == 0);
+    core.global_shift = arena.before_race_check(core.serial % kRaceSerials == 0,
+                                                core.program->accesses_global_bytes);
     core.published = std::vector<std::atomic<std::uint32_t>>(blocks);
+    core.reads_published = std::vector<std::atomic<std::uint32_t>>(blocks);
   }
   core.workspace = core.launch.cooperative ? shared->workspace : 0;
   core.threads = static_cast<std::uint32_t>(core.launch.block.volume());
@@ -368,6 +370,7 @@ class MachineImpl final : public Machine {
   Result<void> put_into(std::uint64_t address, int file, bool keep) override {
     return arena().put_into(address, file, keep);
   }
+  Result<void> limit_heap(std::uint64_t bytes) override { return arena().limit_heap(bytes); }
   Result<void> release(std::uint64_t address) override { return arena().release(address); }
   Result<std::span<const std::byte>> readable(std::uint64_t address, std::uint64_t bytes) override {
     const auto found = TRY(arena().bytes_at(address, bytes, false));

@@ -27,6 +27,7 @@ namespace partita::ptx {
 inline constexpr std::uint64_t kGlobalBase = 0x0000'7000'0000'0000;
 inline constexpr std::uint64_t kAllocationAlignment = 256;
 inline constexpr std::uint64_t kMaxArenaBytes = std::uint64_t{1} << 40;
+inline constexpr std::uint64_t kHeapBytes = std::uint64_t{8} << 20;  // CUDA's default
 inline constexpr std::uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr std::uint32_t kMaxSharedBytes = 227 * 1024;
 inline constexpr std::uint32_t kMaxParameterBytes = 32'764;
@@ -155,6 +156,10 @@ class Machine {
   virtual Result<void> allocate_at(std::uint64_t address, std::uint64_t bytes) = 0;
   // not_found when no allocation begins there.
   virtual Result<void> release(std::uint64_t address) = 0;
+
+  // Most that malloc in kernels has given and free has not taken back, kHeapBytes at first; beyond
+  // it gives 0. in_use where that is more already.
+  virtual Result<void> limit_heap(std::uint64_t bytes) = 0;
 
   // The allocation that begins there lies in the file from now on, from the file's begin; `keep`:
   // which gets what the allocation holds. not_supported where it shares a page with another one,

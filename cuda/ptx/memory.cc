@@ -17,8 +17,14 @@ constexpr std::uint64_t kGapBehind = kAllocationAlignment;
 constexpr std::size_t kMaxWrittenRanges = 64;  // of an allocation, then the shadow
 constexpr std::uint64_t kGiveBackBytes = std::uint64_t{1} << 20;
 
-std::uint64_t up(std::uint64_t value) {
-  return (value + kAllocationAlignment - 1) / kAllocationAlignment * kAllocationAlignment;
+constexpr std::uint64_t kHeapAlignment = 16;  // as CUDA's malloc
+
+std::uint64_t up(std::uint64_t value, std::uint64_t align) {
+  return (value + align - 1) / align * align;
+}
+// Of the heap's limit; `bytes` are at most that.
+std::uint64_t heap_cost(std::uint64_t bytes) {
+  return up(bytes, kHeapAlignment) + kHeapBookkeeping;
 }
 void* reserve(std::uint64_t bytes) {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -28,6 +34,8 @@ void* reserve(std::uint64_t bytes) {
   return at;
 }
 constexpr std::uint64_t kPage = 4096;
+// Allocated, where a check of global memory may note each byte: that takes 24 times as much.
+constexpr std::uint64_t kMostBytesNoted = std::uint64_t{64} << 20;
 std::uint64_t pages(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 // Pages of a file, from its begin, or (-1) empty ones in the place of those that are there.
 bool map_pages(void* at, std::uint64_t bytes, int file) {
@@ -71,18 +79,35 @@ Arena::~Arena() {
   ::munmap(memory_, bytes_);
   if (shadow_ != nullptr) ::munmap(shadow_, bytes_);
   if (races_ != nullptr) ::munmap(races_, bytes_ / 4 * sizeof(RaceCell));
+  if (byte_races_ != nullptr) ::munmap(byte_races_, bytes_ * sizeof(RaceCell));
 }
 
-void Arena::before_race_check(bool forget_all) {
-  const std::uint64_t bytes = bytes_ / 4 * sizeof(RaceCell);
-  if (races_ == nullptr) races_ = static_cast<RaceCell*>(reserve(bytes));
-  if (races_ != nullptr && forget_all) ::madvise(races_, bytes, MADV_DONTNEED);
+unsigned Arena::before_race_check(bool forget_all, bool bytes) {
+  if (forget_all && races_ != nullptr)
+    ::madvise(races_, bytes_ / 4 * sizeof(RaceCell), MADV_DONTNEED);
+  if (forget_all && byte_races_ != nullptr)
+    ::madvise(byte_races_, bytes_ * sizeof(RaceCell), MADV_DONTNEED);
+  std::uint64_t used = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [address, entry] : entries_) used += entry.bytes;
+  }
+  if (bytes && used <= kMostBytesNoted) {
+    if (byte_races_ == nullptr)
+      byte_races_ = static_cast<RaceCell*>(reserve(bytes_ * sizeof(RaceCell)));
+    if (byte_races_ != nullptr) return 0;
+  }
+  if (races_ == nullptr)
+    races_ = static_cast<RaceCell*>(reserve(bytes_ / 4 * sizeof(RaceCell)));
+  return 2;
 }
 
 std::byte* Arena::host(std::uint64_t address) const { return memory_ + (address - kGlobalBase); }
 
-Result<void> Arena::insert(std::uint64_t address, std::uint64_t bytes, bool read_only) {
-  entries_[address] = {.bytes = bytes, .read_only = read_only, .all_written = read_only};
+Result<void> Arena::insert(std::uint64_t address, Entry entry) {
+  const std::uint64_t bytes = entry.bytes;
+  entry.all_written = entry.read_only;
+  entries_[address] = std::move(entry);
   if (shadow_ != nullptr) forget(shadow_ + (address - kGlobalBase), bytes);
   std::erase_if(freed_, [&](const Range& range) {
     return range.begin < address + bytes && address < range.end;
@@ -92,19 +117,49 @@ Result<void> Arena::insert(std::uint64_t address, std::uint64_t bytes, bool read
 }
 
 Result<std::uint64_t> Arena::allocate(std::uint64_t bytes, bool read_only) {
-  bytes = std::max<std::uint64_t>(bytes, 1);
   const std::scoped_lock lock(mutex_);
-  std::uint64_t at = kGlobalBase + first_gap_;
+  bytes = std::max<std::uint64_t>(bytes, 1);
+  return place(bytes, kAllocationAlignment, kGapBehind, {.bytes = bytes, .read_only = read_only});
+}
+
+// The first range that is long enough, with nobody's memory behind it.
+Result<std::uint64_t> Arena::place(std::uint64_t bytes, std::uint64_t align, std::uint64_t gap,
+                                   Entry entry) {
+  const std::uint64_t first = up(kGlobalBase + first_gap_, align);
+  std::uint64_t at = first;
   auto next = entries_.lower_bound(at);
   if (bytes > bytes_) next = entries_.end(), at = kGlobalBase + bytes_;
-  for (; next != entries_.end() && next->first - at < bytes + kGapBehind; ++next)
-    at = up(next->first + next->second.bytes + kGapBehind);
+  for (; next != entries_.end() && next->first - at < bytes + gap; ++next)
+    at = up(next->first + next->second.bytes + gap, align);
   if (at - kGlobalBase > bytes_ || bytes_ - (at - kGlobalBase) < bytes)
     return tl::unexpected(
         Error{ErrorCode::no_room, fmt::format("no {} bytes of device memory are free", bytes), {}});
-  if (at == kGlobalBase + first_gap_) first_gap_ = up(at + bytes + kGapBehind) - kGlobalBase;
-  TRY(insert(at, bytes, read_only));
+  if (at == first) first_gap_ = up(at + bytes + gap, align) - kGlobalBase;
+  TRY(insert(at, std::move(entry)));
   return at;
+}
+
+Result<std::uint64_t> Arena::allocate_in_heap(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (bytes > heap_limit_ || heap_cost(bytes) > heap_limit_ - std::min(in_heap_, heap_limit_))
+    return tl::unexpected(
+        Error{ErrorCode::no_room,
+              fmt::format("{} of the heap's {} bytes are in use, {} more are asked for", in_heap_,
+                          heap_limit_, bytes),
+              {}});
+  const auto at =
+      TRY(place(bytes, kHeapAlignment, kHeapBookkeeping, {.bytes = bytes, .in_heap = true}));
+  in_heap_ += heap_cost(bytes);
+  return at;
+}
+
+Result<void> Arena::limit_heap(std::uint64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (bytes < in_heap_)
+    return tl::unexpected(Error{
+        ErrorCode::in_use, fmt::format("a heap of {} bytes, {} are in use", bytes, in_heap_), {}});
+  heap_limit_ = bytes;
+  return {};
 }
 
 Result<void> Arena::allocate_at(std::uint64_t address, std::uint64_t bytes) {
@@ -123,16 +178,20 @@ Result<void> Arena::allocate_at(std::uint64_t address, std::uint64_t bytes) {
   if (meets_next || meets_last)
     return tl::unexpected(
         Error{ErrorCode::in_use, fmt::format("there is an allocation at {:#x}", address), {}});
-  return insert(address, bytes, false);
+  return insert(address, {.bytes = bytes});
 }
 
-Result<void> Arena::release(std::uint64_t address) {
+Result<void> Arena::release(std::uint64_t address) { return release_where(address, false); }
+Result<void> Arena::release_in_heap(std::uint64_t address) { return release_where(address, true); }
+
+Result<void> Arena::release_where(std::uint64_t address, bool in_heap) {
   const std::scoped_lock lock(mutex_);
   const auto at = entries_.find(address);
-  if (at == entries_.end())
+  if (at == entries_.end() || at->second.in_heap != in_heap)
     return tl::unexpected(
         Error{ErrorCode::not_found, fmt::format("no allocation begins at {:#x}", address), {}});
   const std::uint64_t bytes = at->second.bytes;
+  if (in_heap) in_heap_ -= heap_cost(bytes);
   freed_.push_back({address, address + bytes});
   if (freed_.size() > kMaxFreedRanges) freed_.pop_front();
   if (at->second.in_file)  // what others may have stays as it is

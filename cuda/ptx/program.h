@@ -49,6 +49,7 @@ inline constexpr std::uint32_t kStrong = 2;     // volatile, relaxed, acquire, r
 inline constexpr std::uint32_t kRelease = 64;   // what the thread did before is seen with it
 inline constexpr std::uint32_t kUpdate = 128;   // an atomic: reads and writes
 inline constexpr std::uint32_t kCopying = 256;  // into shared memory, seen once waited for
+inline constexpr std::uint32_t kPhased = 512;   // a barrier in memory: arrives (kRelease) or waits
 // Flags of setp: how the result meets the predicate c.
 inline constexpr std::uint32_t kBoolAnd = 1, kBoolOr = 2, kBoolXor = 3, kBoolKinds = 3;
 inline constexpr std::uint32_t kNegateC = 4, kSecondResult = 8;
@@ -76,6 +77,7 @@ struct Parked {
 };
 
 struct Block;
+struct Undefined;
 
 // Race check of shared memory, per 4-byte word or, in kernels that access single bytes and halves,
 // per byte: the last writer and the last reader, as epoch of the block << 32 | tick of the warp
@@ -87,10 +89,10 @@ struct RaceShadow {
   std::uint64_t* writer = nullptr;
   std::uint64_t* reader = nullptr;
   std::uint32_t* epoch = nullptr;
-  std::uint32_t tick = 0;    // exchanges, barriers and releases of the warp so far
-  std::uint32_t met = 0;     // the tick of its last exchange or barrier
-  std::uint32_t met_in = 0;  // and the epoch
-  std::uint32_t shift = 2;   // of an offset, for the index of its word or byte
+  std::uint32_t tick = 0;   // exchanges, barriers and releases of the warp so far
+  std::uint32_t met = 0;    // the tick when all of its lanes met last
+  std::uint32_t shift = 2;  // of an offset, for the index of its word or byte
+  bool parted = false;      // some of its lanes met without the others: Orders knows who
 };
 
 // The variable in shared memory that an access must stay in, where decoding knows it.
@@ -110,6 +112,7 @@ struct Warp {
   bool check_races = false, check_barriers = false, check_global = false;
   std::uint8_t* shared_valid = nullptr;  // one byte per byte, where reads of nothing are checked
   const ArrayBounds* arrays = nullptr;   // by Op::span
+  Undefined* undefined = nullptr;        // where undefined values are looked for
   bool sticky = false;  // the group keeps the warp until its slice ends, for fairness
   std::uint32_t waiting_count = 0, parked_count = 0;
   const Op* segment = nullptr;  // since here nothing was counted yet
@@ -260,6 +263,7 @@ struct Program {
   std::vector<ArrayBounds> arrays = {};  // by Op::span
   std::uint32_t barriers = 0;            // 1: has barriers
   bool accesses_bytes = false;           // or halves, maybe of shared memory
+  bool accesses_global_bytes = false;    // or halves, maybe of global memory
 };
 
 }  // namespace partita::ptx

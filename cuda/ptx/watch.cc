@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ptx/control.h"
 #include "ptx/exec.h"
 
 namespace partita::ptx {
@@ -29,7 +30,7 @@ class View final : public WarpView {
   }
 
   std::optional<RegisterValue> value(const std::string& name, unsigned lane) const override {
-    const FunctionPlace& in = function_at(pc_of(op_, w_));
+    const FunctionPlace& in = function_at(*run_.program, pc_of(op_, w_));
     const auto& all = in.function->registers;
     const auto found = std::ranges::find(all, name, &Register::name);
     if (found == all.end()) return std::nullopt;
@@ -45,7 +46,7 @@ class View final : public WarpView {
   }
   std::vector<std::string> registers() const override {
     std::vector<std::string> names;
-    for (const Register& one : function_at(pc_of(op_, w_)).function->registers)
+    for (const Register& one : function_at(*run_.program, pc_of(op_, w_)).function->registers)
       names.push_back(one.name);
     return names;
   }
@@ -57,7 +58,7 @@ class View final : public WarpView {
     std::vector<Call> calls;
     std::uint32_t pc = pc_of(op_, w_);
     for (std::size_t most = run_.program->functions.size(); most > 0; --most) {
-      const FunctionPlace& in = function_at(pc);
+      const FunctionPlace& in = function_at(*run_.program, pc);
       calls.push_back({in.function->name, line_of(pc)});
       if (in.callee < 0) break;
       const Callee& callee = run_.program->callees[static_cast<std::size_t>(in.callee)];
@@ -72,13 +73,6 @@ class View final : public WarpView {
   int line_of(std::uint32_t pc) const {
     return run_.program->origins[run_.program->code[pc].ordinal].line;
   }
-  // The function with the last entry that is not behind it.
-  const FunctionPlace& function_at(std::uint32_t pc) const {
-    const FunctionPlace* in = nullptr;
-    for (const FunctionPlace& one : run_.program->functions)
-      if (one.entry <= pc && (in == nullptr || one.entry >= in->entry)) in = &one;
-    return *in;
-  }
 
   const Op* op_;
   Warp& w_;
@@ -87,22 +81,43 @@ class View final : public WarpView {
 
 }  // namespace
 
+const FunctionPlace& function_at(const Program& program, std::uint32_t pc) {
+  const FunctionPlace* in = nullptr;
+  for (const FunctionPlace& one : program.functions)
+    if (one.entry <= pc && (in == nullptr || one.entry >= in->entry)) in = &one;
+  return *in;
+}
+
 void run_watched(const Op* op, Warp& w) {
   RunCore& run = *w.block->run;
-  Watcher& watcher = *run.launch.watcher;
-  const Op* before = nullptr;
+  Watcher* const watcher = run.launch.watcher;
+  const Op *before = nullptr, *followed = nullptr;
   while (op != nullptr) {
     // Several ops may be one instruction.
-    const bool begins = before == nullptr || op <= before || op->ordinal != before->ordinal;
-    if (begins) watcher.before(View(op, w));
+    const auto begins = [op](const Op* last) {
+      return last == nullptr || op <= last || op->ordinal != last->ordinal;
+    };
+    if (watcher != nullptr && begins(before)) {
+      watcher->before(View(op, w));
+      if (run.stop.load(std::memory_order_relaxed)) {  // by the watcher, who knows of it
+        w.block->failed = true;
+        run.ended.store(true, std::memory_order_relaxed);
+        return;
+      }
+    }
+    if (op->fn != control::head) {  // where others of the warp may join
+      if (w.undefined != nullptr && !w.undefined->lanes.empty() && begins(followed))
+        follow_undefined(op, w);
+      followed = op;
+    }
     const std::size_t faults = run.faults.size();
     before = op;
     op = op->fn(op, w);
-    if (run.faults.size() <= faults) continue;
+    if (watcher == nullptr || run.faults.size() <= faults) continue;
     const Fault& fault = run.faults.back();
     const Extent& size = run.launch.block;
     const auto& [x, y, z] = fault.thread;
-    watcher.failed(View(before, w), fault, ((z * size.y + y) * size.x + x) % kLanes);
+    watcher->failed(View(before, w), fault, ((z * size.y + y) * size.x + x) % kLanes);
   }
 }
 

@@ -218,6 +218,11 @@ class DeviceBackend {
                   fmt::format("sharing what lies at {:#x}, on this device", address));
   }
 
+  // What malloc in kernels may hold at the same time.
+  virtual Answered<void> limit_heap(std::uint64_t bytes) {
+    return refuse(kNotSupported, fmt::format("a heap of {} bytes, on this device", bytes));
+  }
+
   virtual Answered<Id> create(const ObjectSpec& spec) = 0;
   // What uses it (a kernel of the module, a graph) has finished; a stream's and an event's work
   // goes on.
@@ -238,8 +243,9 @@ class DeviceBackend {
   // Nanoseconds between the last records of two events; kNotReady, kInvalidHandle.
   virtual Answered<std::uint64_t> elapsed(Id from, Id to) = 0;
   virtual void resume(std::uint64_t hold) = 0;
-  // The program says that what it launched until now was a request.
-  virtual void request_ended() {}
+  // What the program launched until now was a request: it says so, or it waits for it, which ends
+  // one unless it says itself where one does.
+  virtual void request_ended(bool /*said*/) {}
 
   // nullptr: the device keeps none. Arrays are memory then, textures descriptions in memory
   // (ptx/texture.h), conditions words.

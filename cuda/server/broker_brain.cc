@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "hw/cpu_units.h"
 
@@ -12,7 +13,7 @@ namespace partita::remote::server {
 using broker::Action;
 
 bool fits(const Part& part, const std::string& shape) {
-  if (shape.empty() || shape == part.shape) return true;
+  if (shape == part.shape || (shape.empty() && !part.named)) return true;
   const int wanted = hw::cpu_unit_count(shape);
   return wanted > 0 && wanted <= part.units;
 }
@@ -73,11 +74,12 @@ void BrokerBrain::take(const broker::Arrived& arrived, std::vector<Action>& acti
         return !seat.on_demand && fits(parts_[number_of(seat)], arrived.shape);
       });
   if (down_) return deny("the server is going down");
+  if (!any && arrived.shape.empty())
+    return deny("this server's parts are given by name alone: ask for one with --profile");
   if (!any) return deny(fmt::format("this server has no part of shape {}", arrived.shape));
-  if (queue_.size() >= limits_.queue)
-    return deny(fmt::format("{} clients wait already", queue_.size()));
   if (queue_.empty()) full_ = false;  // others may have given room since
   queue_.push_back({arrived.client, arrived.shape});
+  newest_ = arrived.client;
 }
 
 void BrokerBrain::take(const broker::Left& left, std::vector<Action>&) {
@@ -161,6 +163,7 @@ std::vector<Action> BrokerBrain::act() {
   std::vector<Action> actions;
   for (Seat& seat : seats_) seat.promised = 0;
   if (!down_) match(actions);
+  turn_away(actions);
   put_back(actions);
   if (down_) return actions;
   keep_warm(actions);
@@ -243,6 +246,19 @@ void BrokerBrain::match(std::vector<Action>& actions) {
     waiting.client = 0;
   }
   std::erase_if(queue_, [](const Waiting& waiting) { return waiting.client == 0; });
+}
+
+// Who has just come, where no part is free and as many wait as may.
+void BrokerBrain::turn_away(std::vector<Action>& actions) {
+  const ClientId newest = std::exchange(newest_, 0);
+  if (newest == 0 || queue_.empty() || queue_.back().client != newest) return;
+  const auto waiting =
+      static_cast<std::size_t>(std::ranges::count(queue_, false, &Waiting::promised));
+  if (queue_.back().promised || waiting <= limits_.queue) return;
+  actions.push_back(broker::Deny{
+      newest, limits_.queue == 0 ? "all parts are taken, and nobody may wait"
+                                 : fmt::format("{} clients wait already", waiting - 1)});
+  queue_.pop_back();
 }
 
 // One worker is kept ready on the smallest free part, then on the next.

@@ -19,10 +19,11 @@ struct Part {
   std::string name = {};   // "CPU-4/0", "MIG-...": for people and backends
   std::string shape = {};  // "CPU-4", "2g.20gb", "gpu"
   int units = 0;           // of the CPU; 0: a GPU's
+  bool named = false;      // only for who asks for its shape
 };
 
 struct BrokerLimits {
-  std::size_t queue = 64;  // clients that wait
+  std::size_t queue = 64;  // clients that wait, beside those for whom there is a free part
   std::size_t warm = 1;    // free parts whose workers are kept ready; of those not made on demand
   std::size_t made = 64;   // parts made on demand at the same time
   // A worker that ends before it was ready counts as a failure; after so many without a success
@@ -33,8 +34,8 @@ struct BrokerLimits {
 using ClientId = std::uint64_t;
 using WorkerId = std::uint64_t;
 
-// Whether a part can serve who asks for this shape; empty: any. "CPU-2" is also served by "CPU-4",
-// on 2 of its units.
+// Whether a part can serve who asks for this shape; empty: any that is not `named`. "CPU-2" is also
+// served by "CPU-4", on 2 of its units.
 bool fits(const Part& part, const std::string& shape);
 
 namespace broker {
@@ -151,6 +152,7 @@ class BrokerBrain {
   void take(const broker::ShutDown& down, std::vector<broker::Action>& actions);
   std::vector<broker::Action> act();
   const std::string* makeable(const std::string& shape) const;
+  void turn_away(std::vector<broker::Action>& actions);
   void deny_all(const std::string& shape, const std::string& reason, bool worker_failed,
                 std::vector<broker::Action>& actions);
   Seat* make(const std::string& shape, std::vector<broker::Action>& actions);
@@ -173,6 +175,7 @@ class BrokerBrain {
   WorkerId next_worker_ = 1;
   bool full_ = false;  // there was no room to make a part; until some is given back, or AskAgain
   bool down_ = false;
+  ClientId newest_ = 0;  // who has just come
 };
 
 }  // namespace partita::remote::server

@@ -64,6 +64,39 @@ TEST(BrokerBrain, QueuesInOrderWithPlaces) {
   EXPECT_EQ(brain.ready(), 0u);
 }
 
+// Nobody waits where nobody may, but who can be served is.
+TEST(BrokerBrain, WithoutAQueueFreePartsAreGiven) {
+  for (const std::size_t warm : {0, 1}) {
+    BrokerBrain brain({{"a", "CPU-1", 1}, {"b", "CPU-1", 1}}, {.queue = 0, .warm = warm});
+    brain.begin();
+    for (const ClientId client : {1, 2}) {
+      Actions all = brain.step(Arrived{client, "CPU-1"});
+      for (Action& more : brain.step(WorkerReady{client})) all.push_back(more);
+      EXPECT_THAT(all, testing::Contains(Action(Give{client, client})));
+    }
+    EXPECT_EQ(brain.step(Arrived{3, ""}),
+              (Actions{Deny{3, "all parts are taken, and nobody may wait"}}));
+    EXPECT_EQ(brain.step(Arrived{4, "CPU-1"}).size(), 1u);
+    EXPECT_EQ(brain.waiting(), 0u);
+    brain.step(WorkerEnded{2});
+    brain.step(Arrived{5, ""});
+    EXPECT_THAT(brain.step(WorkerReady{3}), testing::Contains(Action(Give{5, 3})));
+  }
+}
+
+// Who asks for no part by its name gets none that has one.
+TEST(BrokerBrain, NamedPartsAreForWhoNamesThem) {
+  BrokerBrain brain({{"plan/a", "a", 0, true}, {"x", "gpu"}}, {.warm = 0});
+  EXPECT_EQ(brain.step(Arrived{1, ""}), (Actions{Start{1, 1}}));
+  EXPECT_EQ(brain.step(Arrived{2, ""}), (Actions{Place{2, 1}}));
+  EXPECT_EQ(brain.step(Arrived{3, "a"}), (Actions{Start{2, 0}}));
+  BrokerBrain planned({{"plan/a", "a", 0, true}}, {.warm = 0});
+  EXPECT_EQ(planned.step(Arrived{1, ""}),
+            (Actions{Deny{1,
+                          "this server's parts are given by name alone: ask for one with "
+                          "--profile"}}));
+}
+
 TEST(BrokerBrain, ShapesOfTheCpuAreServedByLargerParts) {
   EXPECT_TRUE(fits({"", "CPU-4", 4}, "CPU-2"));
   EXPECT_TRUE(fits({"", "large", 4}, "CPU-4"));

@@ -56,6 +56,8 @@ class DeviceWork {
     bool often = false;
   };
   void complete(Completed& completed);
+  template <class Op>
+  Reply<Op> answer_once_finished(ObjectKind kind, Id id);
 
   Outbox& out_;
   const SessionLimits& limits_;
@@ -84,6 +86,12 @@ struct Tags {
 
 template <class Op>
 Reply<Op> DeviceWork::when_finished(ObjectKind kind, Id id) {
+  backend_->request_ended(false);
+  return answer_once_finished<Op>(kind, id);
+}
+
+template <class Op>
+Reply<Op> DeviceWork::answer_once_finished(ObjectKind kind, Id id) {
   if (backend_->finished(kind, id)) {
     poll();  // what it left behind comes first
     if (dead_ != 0) return refuse(dead_, {});
@@ -96,7 +104,8 @@ Reply<Op> DeviceWork::when_finished(ObjectKind kind, Id id) {
 template <class Op>
 Reply<Op> DeviceWork::whether_finished(ObjectKind kind, Id id) {
   if (!backend_->finished(kind, id)) return refuse(kNotReady, {});
-  return when_finished<Op>(kind, id);
+  if (finished()) backend_->request_ended(false);  // it may ask about an earlier part of a request
+  return answer_once_finished<Op>(kind, id);
 }
 
 }  // namespace partita::remote::server

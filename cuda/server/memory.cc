@@ -67,6 +67,21 @@ Done Memory::on(const FreeOnStream& op) {
   return on(Free{op.address});
 }
 
+Reply<HeapLimit> Memory::on(const HeapLimit& op) {
+  const std::uint64_t more = op.bytes - std::min(op.bytes, kHeapBytes);
+  const std::uint64_t others = out_.counts.memory - heap_;
+  if (more > limits_.memory - std::min(others, limits_.memory))
+    return refuse(kOutOfMemory,
+                  fmt::format("a heap of {} bytes beside the {} in use; {} and {} are the "
+                              "session's limits",
+                              op.bytes, others, limits_.memory, kHeapBytes));
+  if (Answered<void> done = work_.backend().limit_heap(op.bytes); !done)
+    return tl::unexpected<Refused>(done.error());
+  heap_ = more;
+  out_.counts.memory = others + heap_;
+  return NoReply{};
+}
+
 // ---- copies ----
 
 // Straight from the device's memory where that is ours to see: at once, or holding the stream while
@@ -84,6 +99,7 @@ Reply<CopyOut> Memory::on(const CopyOut& op) {
   if (!allocations_.holds(op.from.value, op.bytes))
     return not_held("copying out", op.from, op.bytes);
   if (op.bytes == 0) return NoReply{};
+  work_.backend().request_ended(false);
   const std::uint32_t request = out_.owe<CopyOut>();
   const bool mapped = !work_.backend().mapped(op.from.value, op.bytes, false).empty();
   if (mapped && work_.backend().finished(ObjectKind::stream, id)) {

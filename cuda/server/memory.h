@@ -23,6 +23,7 @@ class Memory {
   Done on(const Alloc& op);
   Done on(const Free& op);
   Done on(const FreeOnStream& op);
+  Reply<HeapLimit> on(const HeapLimit& op);
   Reply<CopyOut> on(const CopyOut& op);
   Done on(const CopyOutLater& op);
   Done on(const CopyDevice& op);
@@ -48,6 +49,7 @@ class Memory {
   Outbox& out_;
   const SessionLimits& limits_;
   bool stalled_ = false;
+  std::uint64_t heap_ = 0;  // of the session's memory
 };
 
 }  // namespace partita::remote::server

@@ -6,22 +6,12 @@
 
 #include "server/graphs.h"
 #include "server/inbound.h"
+#include "server/testing/deaf.h"
 #include "server/testing/fake_backend.h"
 #include "wire/net/testing/sim_net.h"
 
 namespace partita::remote::server {
 namespace {
-
-// A channel whose other end nobody reads.
-class Deaf final : public Channel {
- public:
-  Result<void> write(std::span<const std::span<const std::byte>>, Nanos) override { return {}; }
-  Result<std::size_t> read(std::span<std::byte>, Nanos) override {
-    return failed({ErrorCode::timeout, "nothing comes", "deaf"});
-  }
-  int descriptor() const override { return -1; }
-  void shut() noexcept override {}
-};
 
 class ResourcesTest : public ::testing::Test {
  protected:
@@ -355,6 +345,31 @@ TEST_F(LaunchesTest, AllocationsLieInTheArenaInWholeGrains) {
   EXPECT_EQ(alloc(768, 4096 - 768), "taken");
   EXPECT_EQ(out.counts.memory, 4096u);
   EXPECT_EQ(fake().memory_used(), 4096u);
+}
+
+// What the heap has beyond its 8 MiB is of the session's memory.
+TEST_F(LaunchesTest, AHeapCounts) {
+  const auto limit = [this](std::uint64_t bytes) {
+    const Reply<HeapLimit> answer = memory.on(HeapLimit{bytes});
+    EXPECT_TRUE(answer.has_value());
+    return *answer ? std::string("taken") : answer->error().reason;
+  };
+  EXPECT_EQ(limit(kHeapBytes), "taken");
+  EXPECT_EQ(out.counts.memory, 0u);
+  EXPECT_EQ(limit(kHeapBytes + 4097),
+            "a heap of 8392705 bytes beside the 0 in use; 4096 and 8388608 are the session's "
+            "limits");
+  EXPECT_NE(limit(~std::uint64_t{0}), "taken");
+  EXPECT_EQ(fake().heap(), kHeapBytes);
+  EXPECT_EQ(limit(kHeapBytes + 4096), "taken");
+  EXPECT_EQ(fake().heap(), kHeapBytes + 4096);
+  EXPECT_EQ(out.counts.memory, 4096u);
+  EXPECT_NE(said(memory.on(Alloc{{kFakeArena}, 256})), "taken");
+  EXPECT_EQ(limit(kHeapBytes + 4096 - 256), "taken") << "of all of it, not on top";
+  EXPECT_EQ(said(memory.on(Alloc{{kFakeArena}, 256})), "taken");
+  EXPECT_NE(limit(kHeapBytes + 4096), "taken");
+  EXPECT_EQ(limit(1), "taken");
+  EXPECT_EQ(out.counts.memory, 256u);
 }
 
 TEST_F(ResourcesTest, OnlySoManyAllocations) {

@@ -134,7 +134,7 @@ class Session::Core {
   Done on(const Launch& op) { return on_->on(op, out_.counts); }
   Reply<Hello> on(const Hello& op);
   Reply<Ping> on(const Ping&) { return NoReply{}; }
-  Done on(const RequestEnded&) { return on_->work.backend().request_ended(), Done(); }
+  Done on(const RequestEnded&) { return on_->work.backend().request_ended(true), Done(); }
   Done on(const Bye&) { return out_.ended_as("the client left"), Done(); }
   Reply<Fence> on(const Fence&);
   Reply<Reset> on(const Reset&);
@@ -390,6 +390,7 @@ void Session::Core::grant(std::uint64_t number, std::unique_ptr<DeviceBackend> b
 
 Reply<Fence> Session::Core::on(const Fence&) {
   DeviceWork& work = on_->work;
+  work.backend().request_ended(false);
   work.fence(
       [this, &work, request = out_.owe<Fence>()] { out_.settle<Fence>(request, work.dead()); });
   return std::nullopt;

@@ -172,6 +172,7 @@ Reply<EventSync> Streams::on(const EventSync& op) {
   if (!event) return tl::unexpected<Refused>(event.error());
   const std::shared_ptr<SharedEvent> shared = (*event)->shared;
   if (shared == nullptr) return work_.when_finished<EventSync>(ObjectKind::event, (*event)->id);
+  work_.backend().request_ended(false);
   work_.look_for([this, shared, record = shared->last(), request = out_.owe<EventSync>()] {
     if (work_.dead() == 0 && !shared->reached(record)) return false;
     out_.settle<EventSync>(request, work_.dead());

@@ -237,6 +237,16 @@ struct Set {
   FIELDS(stream, to, value, element, count, rows, pitch)
   using Reply = NoReply;
 };
+inline constexpr std::uint64_t kHeapBytes = std::uint64_t{8} << 20;  // CUDA's default
+
+// What malloc in kernels may hold at the same time: kHeapBytes unless said, which every session has
+// beside its memory. What is more counts as allocated.
+struct HeapLimit {
+  static constexpr Spec kSpec{"heap_limit", 42, Completion::sync};
+  std::uint64_t bytes = 0;
+  FIELDS(bytes)
+  using Reply = NoReply;
+};
 
 // Memory and events that other sessions of this server may open, of the same client (its user, or
 // its host): who has the key, which the server draws. What is shared lies on pages of its own.
@@ -695,8 +705,8 @@ using ClientOperations =
     Table<Hello, Ping, Bye, Fence, Reset, RequestEnded, ModuleHave, ModulePut, ModuleLoad,
           ModuleUnload, KernelOpen, KernelAttributes, KernelSetAttribute, GlobalAddress, Alloc,
           Free, FreeOnStream, CopyIn, CopyOut, CopyOutLater, CopyDevice, Set, MemoryShare,
-          MemoryOpen, EventShare, EventOpen, Gemm, LibraryCall, LibraryAsk, Launch, HostCall,
-          CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
+          MemoryOpen, HeapLimit, EventShare, EventOpen, Gemm, LibraryCall, LibraryAsk, Launch,
+          HostCall, CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
           EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin,
           CaptureEnd, CaptureNodes, CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy,
           GraphInstantiate, GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate,

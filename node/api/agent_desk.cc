@@ -100,8 +100,8 @@ void AgentDesk::queue(queue::Call call, std::function<void(Result<std::string>)>
       {ErrorCode::not_supported, "this agent hosts no queue; `partita agent --queue` does", ""}));
 }
 
-void AgentDesk::fleet(std::string name, std::function<void(Result<std::string>)> answer) {
-  if (fleet_) return fleet_(std::move(name), std::move(answer));
+void AgentDesk::fleet(FleetCall call, std::function<void(Result<std::string>)> answer) {
+  if (fleet_) return fleet_(std::move(call), std::move(answer));
   answer(failed(
       {ErrorCode::not_found, "this node is one of no fleet; `partita agent --fleet` is", ""}));
 }

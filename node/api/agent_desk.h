@@ -35,7 +35,7 @@ class AgentDesk final : public Backend {
   using QueueDoor = std::function<void(queue::Call, std::function<void(Result<std::string>)>)>;
   void set_queue(QueueDoor queue) { queue_ = std::move(queue); }
   // The fleet that the node is one of, to be set before the server runs; else there is none.
-  using FleetDoor = std::function<void(std::string, std::function<void(Result<std::string>)>)>;
+  using FleetDoor = std::function<void(FleetCall, std::function<void(Result<std::string>)>)>;
   void set_fleet(FleetDoor fleet) { fleet_ = std::move(fleet); }
   // Runs it on the agent's thread while the agent makes no change. Any thread.
   void when_idle(std::function<void(control::Agent&)> errand);
@@ -58,7 +58,7 @@ class AgentDesk final : public Backend {
   void lease(LeaseCall call, std::function<void(Result<std::string>)> answer) override;
   Result<std::string> leases() override;
   void queue(queue::Call call, std::function<void(Result<std::string>)> answer) override;
-  void fleet(std::string name, std::function<void(Result<std::string>)> answer) override;
+  void fleet(FleetCall call, std::function<void(Result<std::string>)> answer) override;
   void watch(std::function<void()> changed) override;
   Result<std::vector<history::Event>> events(const history::EventQuery& query) override;
   Result<std::vector<history::Bucket>> series(const history::SeriesQuery& query) override;

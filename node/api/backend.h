@@ -41,9 +41,15 @@ class Backend {
   // An operation of the queue (of_the_queue()), by name: its document, or text. `answer` is called
   // once, from any thread.
   virtual void queue(queue::Call call, std::function<void(Result<std::string>)> answer) = 0;
-  // An operation of the fleet (of_the_fleet()), by name: its document. `answer` is called once,
-  // from any thread. not_found: the node is one of none.
-  virtual void fleet(std::string name, std::function<void(Result<std::string>)> answer) = 0;
+  // An operation of the fleet (of_the_fleet()), by name: its document, or text. `answer` is called
+  // once, from any thread. not_found: the node is one of none.
+  struct FleetCall {
+    std::string name = {}, body = {}, user = {};
+    std::string of = {};                  // of the path or query: a node, service, feed or digest
+    std::string survive = {}, mode = {};  // of fleet_apply; empty: as it was
+    bool back = false;                    // of fleet_drain
+  };
+  virtual void fleet(FleetCall call, std::function<void(Result<std::string>)> answer) = 0;
   // `changed` is called, from any thread, whenever there is a newer snapshot.
   virtual void watch(std::function<void()> changed) = 0;
   // History; a reader of its own, so that a slow query does not hold up the loop.

@@ -17,10 +17,7 @@ CallExchange::~CallExchange() {
 
 Step CallExchange::begin() {
   if (asking_.call->verb == Verb::get && is_of_queue(asking_.call->name)) return queue();
-  if (asking_.call->name.starts_with("fleet")) {
-    site_.backend_.fleet(std::string(asking_.call->name), told("the fleet"));
-    return Step::backend;
-  }
+  if (asking_.call->verb == Verb::get && is_of_fleet(asking_.call->name)) return fleet();
   if (asking_.call->verb == Verb::get) {
     reply = site_.answer_now(asking_);
     return Step::answer;
@@ -53,6 +50,7 @@ Step CallExchange::on_text() {
   const std::string_view name = asking_.call->name;
   if (name == "preview") return preview();
   if (is_of_queue(name)) return queue();
+  if (is_of_fleet(name)) return fleet();
   return name == "take_lease" || name == "return_lease" ? lease() : ask();
 }
 
@@ -141,6 +139,16 @@ Step CallExchange::lease() {
   else
     call.owner = asking_.query.find("owner")->second;
   site_.backend_.lease(std::move(call), told("a lease"));
+  return Step::backend;
+}
+
+Step CallExchange::fleet() {
+  if (const auto fine = has_body(asking_, text); !fine) {
+    site_.keep(asking_, history::Outcome::refused, to_string(fine.error()));
+    reply = site_.error(asking_, fine.error());
+    return Step::answer;
+  }
+  site_.backend_.fleet(fleet_call(asking_, std::move(text)), told("the fleet"));
   return Step::backend;
 }
 

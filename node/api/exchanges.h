@@ -30,6 +30,7 @@ class CallExchange final : public serve::Exchange {
   serve::Step ask();
   serve::Step preview();
   serve::Step lease();
+  serve::Step fleet();
   serve::Step queue();
   // Takes the document, or the text, that the backend answers with. Any thread.
   std::function<void(Result<std::string>)> told(const char* about);

@@ -225,6 +225,8 @@ std::vector<Operation> of_the_queue() {
 // The fleet, where the node is one of its nodes.
 std::vector<Operation> of_the_fleet() {
   using enum Verb;
+  std::vector<Field> drain = yes_or_no("back", "true: it may carry services again, or is live");
+  drain.push_back({.name = "node", .about = "its name", .required = true, .of_path = true});
   return {
       {"fleet", get, "/v1/fleet", kViewer,
        "The nodes of the fleet and what they carry, as this node knows it; 404: it is one of none",
@@ -233,7 +235,26 @@ std::vector<Operation> of_the_fleet() {
        "What the leader decided last; of the node that leads alone (else 404)", "",
        "FleetDecision"},
       {"fleet_history", get, "/v1/fleet/history", kViewer, "What leaders did, oldest first", "",
-       "FleetHistory"}};
+       "FleetHistory"},
+      {"fleet_explain", get, "/v1/fleet/explain", kViewer,
+       "Why nodes carry what they carry, and for whom they wait", "", "text/plain", 200,
+       {{.name = "of", .about = "a node or a service; missing: all"}}},
+      {"fleet_apply", put, "/v1/fleet/services", kOperator,
+       "Says which services the fleet shall carry, or who may draw how much", "application/yaml",
+       "Receipt", 202,
+       {{.name = "survive",
+         .about = "what may be lost, any one of it; missing: as it was",
+         .kind = Kind::words,
+         .words = {"none", "node", "rack", "zone"}},
+        {.name = "mode",
+         .about = "whether decisions wait for a person; missing: as it was",
+         .kind = Kind::words,
+         .words = {"automatic", "approve"}}}},
+      {"fleet_approve", post, "/v1/fleet/approve", kOperator, "Says yes to the decision that waits",
+       "", "Receipt", 202, {{.name = "digest", .about = "of that one alone; missing: whichever"}}},
+      {"fleet_drain", post, "/v1/fleet/nodes/{node}/drain", kOperator,
+       "Moves a node's services to others; or says that a feed, PDU or rack of that name is dead",
+       "", "Receipt", 202, std::move(drain)}};
 }
 
 // What happened, and what does now.

@@ -34,9 +34,10 @@ std::string body_of(const std::string& verb, const std::string& path) {
   if (path == "/v1/plan") return R"({"kind": "ServingPlan"})";
   if (path == "/v1/leases" && verb == "POST") return R"({"owner": "a", "profile": "1g.10gb"})";
   if (path == "/v1/queue/tasks") return test::kSubmission;
-  return path == "/v1/services" || path == "/v1/preview" ? "services: []\n"
-         : path == "/v1/batch/tasks"                     ? "task,time_s_1g\na,1\n"
-                                                         : "";
+  return path == "/v1/services" || path == "/v1/fleet/services" || path == "/v1/preview"
+             ? "services: []\n"
+         : path == "/v1/batch/tasks" ? "task,time_s_1g\na,1\n"
+                                     : "";
 }
 
 std::string gunzip(const std::string& bytes) {

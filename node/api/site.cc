@@ -113,6 +113,7 @@ Result<Query> read_query(const Operation& call, std::string_view query) {
 }
 
 bool is_of_queue(std::string_view name) { return name.starts_with("queue_"); }
+bool is_of_fleet(std::string_view name) { return name.starts_with("fleet"); }
 
 queue::Call queue_call(std::string_view name, const std::string& part, const Query& query,
                        std::string user, std::string body) {
@@ -122,10 +123,26 @@ queue::Call queue_call(std::string_view name, const std::string& part, const Que
   return {std::string(name), whole(part).value_or(0), page, std::move(user), std::move(body)};
 }
 
-Result<control::Request> request_of(const Asking& asking, std::string body) {
+Backend::FleetCall fleet_call(const Asking& asking, std::string body) {
+  Backend::FleetCall call{std::string(asking.call->name), std::move(body), asking.caller.user,
+                          asking.part};
+  for (const char* word : {"of", "digest"})
+    if (call.of.empty()) call.of = text_of(asking.query, word);
+  call.survive = text_of(asking.query, "survive");
+  call.mode = text_of(asking.query, "mode");
+  call.back = text_of(asking.query, "back") == "true";
+  return call;
+}
+
+Result<void> has_body(const Asking& asking, const std::string& body) {
   const bool wanted = !asking.call->request.empty() && asking.call->request != "Why";
   if (wanted && body.find_first_not_of(" \t\r\n") == std::string::npos)
     return bad_input("body", "this call needs a body");
+  return {};
+}
+
+Result<control::Request> request_of(const Asking& asking, std::string body) {
+  TRY(has_body(asking, body));
   if (asking.call->ask == nullptr) return bad_input("", "this call asks nothing of the agent");
   return asking.call->ask({.part = asking.part, .body = std::move(body)});
 }

@@ -127,10 +127,14 @@ class ApiSite final : public serve::Site {
 
 // An operation of the queue; and one as the queue takes it.
 bool is_of_queue(std::string_view name);
+bool is_of_fleet(std::string_view name);
 queue::Call queue_call(std::string_view name, const std::string& part, const Query& query,
                        std::string user, std::string body);
 
 // What a call of the table asks of the loop, made of its body; bad_input says what is wrong.
+// bad_input: the call needs a body, and there is none.
+Result<void> has_body(const Asking& asking, const std::string& body);
+Backend::FleetCall fleet_call(const Asking& asking, std::string body);
 Result<control::Request> request_of(const Asking& asking, std::string body);
 
 }  // namespace partita::api

@@ -13,7 +13,8 @@ namespace {
 
 constexpr double kLeastStepW = 1;             // that a limit is changed for
 constexpr double kRoom = 1.1, kCoarseW = 10;  // see wanted_watts
-constexpr std::int64_t kPowerRetryMs = 60'000;
+constexpr std::int64_t kRetryMs = 5'000;      // of a board; meanwhile the others give way to it
+constexpr std::int64_t kRetryBackMs = 60'000;
 
 // What a board draws now and a little more, in coarse steps so that limits move seldom; at most
 // what it can draw at its setting. 0: not known.
@@ -67,12 +68,13 @@ void Power::hear(const Seen& seen, std::int64_t now_ms) {
   for (const PowerEnd& end : seen.power_ends) {
     const auto wanted = wanted_.find(end.uuid);
     if (end.outcome) {
+      retry_ms_.erase(end.uuid);
       if (wanted != wanted_.end()) set_[end.uuid] = wanted->second;
       continue;
     }
     set_.erase(end.uuid);
     const Error& error = end.outcome.error();
-    retry_ms_ = now_ms + kPowerRetryMs;
+    retry_ms_[end.uuid] = now_ms + kRetryMs;
     const bool denied = error.code == ErrorCode::denied;
     if (denied) denied_.insert(end.uuid);
     // A denial is told once, for all boards.
@@ -88,7 +90,7 @@ void Power::hear(const Seen& seen, std::int64_t now_ms) {
     report_.over("power_back");
     return;
   }
-  retry_ms_ = now_ms + kPowerRetryMs;
+  retry_back_ms_ = now_ms + kRetryBackMs;
   report_.tell(
       NoticeKind::other, "power_back", "",
       "what GPUs had before their limits and clocks were set could not be put back; it is tried "
@@ -196,8 +198,9 @@ std::vector<double> Power::capped(const std::vector<PowerBoard>& boards,
 
 Power::Deeds Power::look(const Ground& ground) {
   const PowerPolicy& policy = world_.settings.power;
-  if (!ground.node.known || ground.now_ms < retry_ms_) return {};
-  if ((!policy.sets() && !ground.seen.budget_w) || ground.mode == Mode::observe) return {{}, held_};
+  if (!ground.node.known) return {};
+  if ((!policy.sets() && !ground.seen.budget_w) || ground.mode == Mode::observe)
+    return {{}, held_ && ground.now_ms >= retry_back_ms_};
   const bool poll = ground.now_ms >= next_poll_ms_;
   if (poll)
     next_poll_ms_ = ground.now_ms + static_cast<std::int64_t>(world_.settings.look_s * 1000);
@@ -208,7 +211,9 @@ Power::Deeds Power::look(const Ground& ground) {
     board.used =
         gpu != nullptr && (!gpu->instances.empty() || ground.node.lent.contains(board.uuid) ||
                            (ground.target && ground.target->uses(board.uuid)));
-    board.fixed = denied_.contains(board.uuid);
+    const auto retry = retry_ms_.find(board.uuid);
+    board.fixed =
+        denied_.contains(board.uuid) || (retry != retry_ms_.end() && ground.now_ms < retry->second);
     clocks.push_back(gpu == nullptr || board.fixed ? std::nullopt : clock_of(ground, *gpu, poll));
     board.wants = wanted_watts(ground.seen, board.uuid, clocks.back());
   }

@@ -62,7 +62,8 @@ class Power {
   std::map<std::string, GpuClock> clocks_;                     // by UUID
   std::map<std::string, plan::Setting> clock_setting_;         // of clocks_
   std::int64_t next_poll_ms_ = 0;
-  std::int64_t retry_ms_ = 0;
+  std::map<std::string, std::int64_t> retry_ms_;  // of boards that could not be set, by UUID
+  std::int64_t retry_back_ms_ = 0;
 };
 
 }  // namespace partita::control

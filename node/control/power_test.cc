@@ -73,12 +73,32 @@ TEST_F(PowerTest, ABoardThatMayNotBeSetIsLeftAloneAndTheOtherGivesWay) {
   seen.power_ends = {{"GPU-1", failed({ErrorCode::denied, "no permission", ""})}};
   power.hear(seen, now);
   EXPECT_EQ(report.take_news().at(0).subject, "GPU-1");
-  EXPECT_TRUE(look().set.empty());  // not before a minute
-  now += 60'000;
   const Power::Deeds deeds = look();
   ASSERT_EQ(deeds.set.size(), 1u);
   EXPECT_EQ(deeds.set[0].uuid, "GPU-0");
   EXPECT_DOUBLE_EQ(deeds.set[0].settings.limit->value, 200);
+}
+
+// A fleet's budget is to hold within seconds, whichever board fails.
+TEST_F(PowerTest, WhileABoardCannotBeSetTheOthersGiveWayAndItIsTriedAgain) {
+  world.settings.power.cap_w = 600;
+  look();
+  seen.power_ends = {{"GPU-1", failed({ErrorCode::timeout, "no answer", ""})}};
+  power.hear(seen, now);
+  seen.power_ends = {};
+  const auto meanwhile = look().set;
+  ASSERT_EQ(meanwhile.size(), 1u);
+  EXPECT_EQ(meanwhile[0].uuid, "GPU-0");
+  EXPECT_DOUBLE_EQ(meanwhile[0].settings.limit->value, 200);
+  seen.power[0].now = 200;
+  seen.power[0].state.now.limit = Watts{200};
+  EXPECT_TRUE(look().set.empty());
+  now += 5'000;
+  const auto again = look().set;
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_EQ(again[0].uuid, "GPU-1");
+  EXPECT_DOUBLE_EQ(again[0].settings.limit->value, 200);
+  EXPECT_EQ(again[1].uuid, "GPU-0");
 }
 
 TEST_F(PowerTest, WithoutAResponseTableClocksAreLeftAlone) {

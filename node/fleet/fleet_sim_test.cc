@@ -32,7 +32,7 @@ TEST(FleetSim, HoldsForEachSeed) {
     for (const std::string& line : report.story) std::printf("%s\n", line.c_str());
     for (const std::string& wrong : report.wrong) ADD_FAILURE() << "seed " << seed << ": " << wrong;
     all.deaths += report.deaths, all.cuts += report.cuts, all.outages += report.outages;
-    all.approvals += report.approvals;
+    all.approvals += report.approvals, all.stuck += report.stuck;
     all.leaders_killed += report.leaders_killed, all.wishes += report.wishes;
     all.asked += report.asked, all.asked_in_vain += report.asked_in_vain;
     all.decisions += report.decisions, all.parts += report.parts, all.turns += report.turns;
@@ -42,11 +42,11 @@ TEST(FleetSim, HoldsForEachSeed) {
   const double minutes = static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC / 60;
   std::printf(
       "%d seeds of %d h, %.1f seeds a CPU-minute: %d deaths, %d cuts, %d leaders killed, "
-      "%d outages, %d wishes, %d approvals; %ld decisions, %ld parts, %ld turns; a service was "
+      "%d outages, %d stuck, %d wishes, %d approvals; %ld decisions, %ld parts, %ld turns; a service was "
       "short for %.1f s at most (seed %d); %ld services in calm hours, %ld of them carried by "
       "nobody\n",
       count, hours, count / minutes, all.deaths, all.cuts, all.leaders_killed, all.outages,
-      all.wishes, all.approvals, all.decisions, all.parts, all.turns,
+      all.stuck, all.wishes, all.approvals, all.decisions, all.parts, all.turns,
       1e-3 * static_cast<double>(all.longest_short_ms), longest, all.asked, all.asked_in_vain);
 }
 

@@ -43,18 +43,9 @@ bool is_plain(const std::string& name) {
   });
 }
 
-Result<void> check(const BalancedServices& services) {
-  for (const BalancedService& service : services) {
-    if (!is_plain(service.name))
-      return bad_input("", fmt::format("service '{}': a balancer's names have letters, digits, "
-                                       "'-', '_' and '.' only",
-                                       service.name));
-    for (const BalancedNode& node : service.nodes)
-      for (const std::string& address : {node.http, node.grpc})
-        if (!address.empty())
-          if (auto fine = parse_address(node.node, address); !fine) return failed(fine.error());
-  }
-  return {};
+Result<void> check(BalancedServices services) {
+  const auto why = leave_out_unfit(services);
+  return why.empty() ? Result<void>() : bad_input("", why.front());
 }
 
 // The largest share is the heaviest; whoever has any weighs at least 1.
@@ -223,12 +214,18 @@ std::string nginx_upstream(const BalancedService& service, const Door& door) {
   return text + "  keepalive 64;\n}\n";
 }
 
+// Words that mean something else at the head of a line of `map`.
+bool is_word_of_map(const std::string& name) {
+  return name == "default" || name == "hostnames" || name == "include" || name == "volatile";
+}
+
 // Which pool a header names.
 std::string nginx_map(const BalancedServices& services, const Door& door) {
   std::string text =
       fmt::format("map $http_partita_service $partita_{} {{\n  default \"\";\n", door.letter);
   for (const BalancedService& one : services)
-    text += fmt::format("  {} {};\n", one.name, door.pool(one));
+    text +=
+        fmt::format("  {}{} {};\n", is_word_of_map(one.name) ? "\\" : "", one.name, door.pool(one));
   return text + "}\n";
 }
 
@@ -306,6 +303,27 @@ void tell_cluster(Form& f, const Cluster& cluster) {
 }
 
 }  // namespace
+
+std::vector<std::string> leave_out_unfit(BalancedServices& services) {
+  std::vector<std::string> why;
+  std::erase_if(services, [&](const BalancedService& service) {
+    if (is_plain(service.name)) return false;
+    why.push_back(
+        fmt::format("service '{}': a balancer's names have letters, digits, '-', '_' and '.' only",
+                    service.name));
+    return true;
+  });
+  for (BalancedService& service : services)
+    for (BalancedNode& node : service.nodes)
+      for (std::string* address : {&node.http, &node.grpc}) {
+        if (address->empty()) continue;
+        const auto fine = parse_address(node.node, *address);
+        if (fine) continue;
+        if (std::ranges::count(why, fine.error().message) == 0) why.push_back(fine.error().message);
+        address->clear();
+      }
+  return why;
+}
 
 Result<std::string> haproxy_config(const BalancedServices& services,
                                    const BalancerOptions& options) {

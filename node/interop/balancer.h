@@ -32,7 +32,11 @@ struct BalancerOptions {
   std::string ca = {};  // who signs the certificates of gateways; empty: they speak no TLS
 };
 
-// Names that a balancer cannot hold and addresses that are none are bad input without context.
+// Takes out what no balancer's file can hold -- services of other names, addresses that are none --
+// and says each, a sentence: what is wrong with one service or node is not to keep the others.
+std::vector<std::string> leave_out_unfit(BalancedServices& services);
+
+// The same is bad input here, without context.
 Result<std::string> haproxy_config(const BalancedServices& services,
                                    const BalancerOptions& options);
 // To be included in the block `http`.

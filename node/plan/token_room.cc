@@ -5,10 +5,10 @@
 namespace partita::plan {
 namespace {
 
-// For one that is late.
-constexpr double kFewer = 0.5, kLessPatient = 0.02;
-// Of what was planned, at the least: what is late even so is late for another reason.
-constexpr double kLeastRoom = 0.125, kLeastPatience = 0.25;
+// For one that is late; of room more where there is much of it.
+constexpr double kFewer = 0.5, kMuch = 64, kLessPatient = 0.02;
+// What is late even so is late for another reason.
+constexpr double kLeastRoom = 4, kLeastPatience = 0.25;
 
 // Where as many are late as may be, late ones take what the others give; while nothing is kept out
 // the others give as much each, and are not late by what is let in.
@@ -22,8 +22,9 @@ double step(double down, bool late, double may_be_late, bool keeps_out) {
 int TokenRoom::limit() const { return std::max(1, static_cast<int>(limit_)); }
 
 void TokenRoom::ended(bool late, double may_be_late, int at_once) {
-  limit_ += step(kFewer, late, may_be_late, at_once >= limit());
-  limit_ = std::clamp(limit_, kLeastRoom * most_, most_);
+  const double fewer = kFewer * std::max(limit_ / kMuch, 1.0);
+  limit_ += step(fewer, late, may_be_late, at_once >= limit());
+  limit_ = std::clamp(limit_, std::min(kLeastRoom, most_), most_);
 }
 
 void TokenPatience::began(bool late, double may_be_late) {

@@ -1,6 +1,6 @@
-// What is let in of requests for a language model, learned from what became of those before, so that
-// what is let in is in time: as planned, less while more answers are late than may be. For the
-// gateway, and for the simulator that foresees it. Pure. `may_be_late`: of answers, >= 0, < 1.
+// What is let in of requests for a language model, learned from what became of those before, so
+// that what is let in is in time: as planned, less while more answers are late than may be. For
+// the gateway, and for the simulator that foresees it. Pure. `may_be_late`: of answers, >= 0, < 1.
 #pragma once
 
 namespace partita::plan {

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/fields.h"
+#include "base/median.h"
 #include "hw/topology.h"
 #include "profile/csv.h"
 
@@ -90,25 +91,41 @@ struct Read {
   KernelProfile kernel;
   int index = -1;
   std::string first_row;  // FILE:LINE
-  int gap_units = 0;      // of the row that said the gap
+  std::vector<std::vector<Row>> measured = {};  // each: on as many units beside the same
 };
 
-// Whether it was news.
+// Whether it may be: what is measured again has an index, else it may be another launch.
 bool add_row(const Row& row, Read& read) {
-  KernelProfile& kernel = read.kernel;
-  if (row.beside) {
-    const bool known = std::ranges::any_of(kernel.beside, [&](const BesideTime& one) {
-      return one.units == row.units && one.neighbour == *row.beside;
-    });
-    kernel.beside.push_back({row.units, *row.beside, row.time_us, row.gap_us, row.presses});
-    return !known;
+  const auto found = std::ranges::find_if(read.measured, [&](const std::vector<Row>& rows) {
+    return rows.front().units == row.units && rows.front().beside == row.beside;
+  });
+  if (found == read.measured.end()) {
+    read.measured.push_back({row});
+    return true;
   }
-  double& time = kernel.time_us[static_cast<std::size_t>(row.units - 1)];
-  if (time != 0) return false;
-  time = row.time_us;
-  if (row.gap_us && row.units > read.gap_units)
-    kernel.gap_us = *row.gap_us, read.gap_units = row.units;
-  return true;
+  found->push_back(row);
+  return row.index >= 0;
+}
+
+// The medians of what was measured.
+void take_medians(Read& read) {
+  KernelProfile& kernel = read.kernel;
+  int gap_units = 0;  // that said the gap
+  for (const std::vector<Row>& rows : read.measured) {
+    std::vector<double> times, gaps, presses;
+    for (const Row& row : rows) {
+      times.push_back(row.time_us), presses.push_back(row.presses);
+      if (row.gap_us) gaps.push_back(*row.gap_us);
+    }
+    const auto gap = gaps.empty() ? std::nullopt : std::optional(median(gaps));
+    const Row& one = rows.front();
+    if (one.beside) {
+      kernel.beside.push_back({one.units, *one.beside, median(times), gap, median(presses)});
+      continue;
+    }
+    kernel.time_us[static_cast<std::size_t>(one.units - 1)] = median(times);
+    if (gap && one.units > gap_units) kernel.gap_us = *gap, gap_units = one.units;
+  }
 }
 
 // The kernels in the order of their rows.
@@ -132,10 +149,12 @@ Result<std::vector<Read>> read_kernels(const Csv& csv, int units) {
                                                 one.units, one.beside ? " beside " : "",
                                                 one.beside ? word(*one.beside) : ""));
   }
-  for (const Read& read : kernels)
+  for (Read& read : kernels) {
+    take_medians(read);
     if (std::ranges::count(read.kernel.time_us, 0) == units)
       return bad_input(read.first_row,
                        fmt::format("'{}' has no time alone, only beside others", read.kernel.name));
+  }
   return kernels;
 }
 

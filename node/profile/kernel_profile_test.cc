@@ -72,11 +72,28 @@ TEST(KernelCsv, RefusesWithTheLine) {
   };
   EXPECT_THAT(refusal("a,5,1,0\n"), testing::StartsWith("a.csv:2"));
   EXPECT_THAT(refusal("a,1,0,0\n"), testing::StartsWith("a.csv:2"));
-  EXPECT_THAT(refusal("a,1,1,0\na,1,2,0\n"), testing::StartsWith("a.csv:3"));
   EXPECT_THAT(refusal("a,1,1,0\nb,1,2,0\n"), testing::StartsWith("a.csv:3"));
   EXPECT_THAT(refusal(",1,1,0\n"), testing::StartsWith("a.csv:2"));
   EXPECT_THAT(refusal("a,3,1,0\nb,2,1,1\n"),
               testing::StartsWith("a.csv: no time on all 4 units of the GPU, only on up to 3"));
+  const auto twice = parse_kernel_csv("a.csv", "kernel,units,time_us\na,4,1\na,4,2\n", 4);
+  ASSERT_FALSE(twice) << "two launches of it?";
+  EXPECT_THAT(to_string(twice.error()), testing::StartsWith("a.csv:3"));
+}
+
+// As sessions append what they measured.
+TEST(KernelCsv, WhatIsMeasuredAgainCountsByItsMedian) {
+  const auto model = parse_kernel_csv("a.csv",
+                                      "index,kernel,units,time_us,gap_us,beside,presses\n"
+                                      "0,a,4,10,5,,\n1,a,4,2,,,\n0,a,4,30,,,\n1,a,4,2,,,\n"
+                                      "0,a,4,12,7,,\n1,a,2,3,,reading,0.2\n0,a,2,20,,,\n"
+                                      "1,a,2,9,4,reading,1\n1,a,2,5,,reading,0.5\n",
+                                      4);
+  ASSERT_TRUE(model) << to_string(model.error());
+  ASSERT_EQ(model->kernels.size(), 2u);
+  EXPECT_THAT(model->kernels[0].time_us, ElementsAre(40, 20, 20, 12));
+  EXPECT_EQ(model->kernels[0].gap_us, 7);
+  EXPECT_THAT(model->kernels[1].beside, ElementsAre(BesideTime{2, Neighbour::reading, 5, 4, 0.5}));
 }
 
 TEST(Reef, CountsWaves) {

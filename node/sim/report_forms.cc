@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 namespace partita::sim {
 namespace {
 
@@ -22,6 +24,8 @@ void describe_set_times(Form& f, SetTimes& times) {
   f.number("cold_p99_ms", times.cold_p99.value, kNotNegative, "of their latency");
 }
 
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
 void describe(Form& f, ServiceReport& service) {
   f.name("name", service.name, "of the service");
   f.optional(service.rate.value > 0)
@@ -30,8 +34,10 @@ void describe(Form& f, ServiceReport& service) {
   f.whole("completed", service.completed, kNotNegative, "requests");
   f.optional().whole("refused", service.refused, kNotNegative,
                      "of the offered ones, at once, as the gateway would");
-  f.number("slo_attainment", service.slo_attainment, kShare,
-           "share of the offered ones that completed within the SLO");
+  double in_time = service.offered > 0 || f.reading() ? service.slo_attainment : kNone;
+  f.or_null().number("slo_attainment", in_time, kShare,
+                     "share of the offered ones that completed within the SLO; null: none was");
+  service.slo_attainment = in_time == kNone ? 1 : in_time;
   f.number("p50_ms", service.p50.value, kNotNegative, "of the latency; 0: nothing completed");
   f.number("p95_ms", service.p95.value, kNotNegative, "of the latency");
   f.number("p99_ms", service.p99.value, kNotNegative, "of the latency");

@@ -319,6 +319,17 @@ TEST(ReportJson, HasTheAgreedKeys) {
   for (const auto& [key, value] : numbers) EXPECT_EQ(service.find(key)->number, value) << key;
 }
 
+TEST(Simulate, WhoWasAskedForNothingHasNoShareInTime) {
+  ServingReport report;
+  report.services.emplace_back().name = "a";
+  report.services[0].slo_attainment = 1;
+  const std::string text = report_json(report, 7, 1e6);
+  EXPECT_NE(text.find("\"slo_attainment\": null"), std::string::npos) << text;
+  const auto read = parse_serving_report("report.json", text);
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(report_json(*read), text);
+}
+
 // What a plan says of 1.05 and 1.2 times its rates is what a long run says.
 TEST(Simulate, AboveItsRatesAPlanDoesWhatItSays) {
   ServingScene s = scene();

@@ -200,14 +200,22 @@ class BalancerTest(CliTest):
             "load_balancing_weight": 256, "health_status": "UNKNOWN"})
         self.assertEqual((idle["load_balancing_weight"], idle["health_status"]), (1, "DRAINING"))
 
+    def test_a_service_may_be_called_as_a_word_of_nginx(self):
+        said = json.loads(json.dumps(STATUS))
+        said["services"] += [service(name, piece("n1", 1)) for name in ("default", "hostnames")]
+        self.write("status.json", json.dumps(said))
+        self.check_nginx(self.export("nginx", "--http", "127.0.0.1:8000", "--grpc",
+                                     "127.0.0.1:8001"))
+
     def test_what_is_wrong_is_said(self):
         bad = json.loads(json.dumps(STATUS))
         bad["nodes"][0]["gateway"] = "10.0.0.1"
         self.write("bad.json", json.dumps(bad))
         bad["services"][0]["service"] = "a b"
         self.write("worse.json", json.dumps(bad))
+        self.write("empty.json", json.dumps({**STATUS, "services": []}))
         for words, said in (((), "PLAN"), (("bad.json",), "no HOST:PORT"),
-                            (("worse.json",), "'a b'"),
+                            (("worse.json",), "'a b'"), (("empty.json",), "nothing is written"),
                             (("status.json", "--http", "a ; b:80"), "--http is 'a ; b:80', no"),
                             (("status.json", "--grpc", "*:99999"), "--grpc is '*:99999', no"),
                             (("status.json", "--label", "x"), "--to mig-parted"),

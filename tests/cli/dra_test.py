@@ -324,6 +324,20 @@ class DraTest(harness.CliTest):
         self.assertEqual(self.error("e1"), "")
         self.assertIsNone(self.allocate("1g.10gb"))
 
+    def test_a_claim_that_is_gone_takes_its_place_along_until_it_is_given_back(self):
+        """A kubelet that lost its state unprepares nothing: the place is not free for all that."""
+        self.interval = "1s"
+        self.start()
+        self.claim("g1", "7g.80gb")
+        self.assertEqual(self.error("g1"), "")
+        self.claim("g2", "7g.80gb")
+        self.assertEqual(self.error("g2"), "")
+        self.api.drop_claim("g1")
+        self.until(lambda: self.allocate("1g.10gb") is None)
+        self.assertEqual(len(self.instances()), 2)
+        self.assertEqual(self.claims(UNPREPARE, ("cg1", "g1"))["g1"][1], "")
+        self.until(lambda: self.allocate("7g.80gb"))
+
     def test_conflicts_old_watches_and_slices_of_before(self):
         self.api.slices["old"] = {"metadata": {"name": "old", "resourceVersion": "7"},
                                   "spec": {"driver": DRIVER, "nodeName": "n1", "pool": {

@@ -102,16 +102,17 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         return [piece["node"] for one in self.status()["services"] if one["service"] == service
                 for piece in one["on"] if piece["carried_rps"] > 0]
 
-    def ask(self, node, path):
+    def ask(self, node, path, verb="GET", body=""):
         """What a node's API answers: its status, and the document."""
         with socket.socket(socket.AF_UNIX) as one:
             one.settimeout(60)
             one.connect(self.path(node) + "/api.sock")
-            one.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n"
-                        "Connection: close\r\n\r\n".encode())
+            one.sendall(f"{verb} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                        "Content-Type: application/yaml\r\n"
+                        f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
             text = b"".join(iter(lambda: one.recv(65536), b"")).decode()
         head, body = text.split("\r\n\r\n", 1)
-        return int(head.split()[1]), json.loads(body)
+        return int(head.split()[1]), json.loads(body) if "application/json" in head else body
 
     def services_on(self, node):
         """Services of the instances that are on its machine; "" for one of none."""
@@ -136,6 +137,10 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         node = self.nodes_of("chat")[0]
         self.assertIn("chat", self.services_on(node))
         self.assertIn("chat", self.fleet("explain", "chat").stdout)
+        # What one node alone is told would be in nobody's list.
+        code, said = self.ask(node, "/v1/services", "PUT", SERVICES.split("priorities")[0] % 9)
+        self.assertEqual(code, 409, said)
+        self.assertIn("apply FILE --fleet", json.dumps(said))
 
         # Every node's API knows all of it; the last decision is the leader's.
         leader = self.status()["leader"]
@@ -179,6 +184,32 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.assertEqual(self.fleet("drain", node, "--back").returncode, 0)
         self.assertEqual(self.fleet("drain", "nobody").returncode, 2)
 
+    def test_any_nodes_api_changes_the_fleet(self):
+        self.ready()
+        services = SERVICES % 300
+        code, said = self.ask("n2", "/v1/fleet/services?mode=approve", "PUT", services)
+        self.assertEqual((code, said["sentence"]), (
+            202, "fleet default: wanted; what it changes waits for `partita approve --fleet`"))
+        for body in ("", services + "surprise: 1\n", services.replace("chat", "a/b")):
+            self.assertEqual(self.ask("n2", "/v1/fleet/services", "PUT", body)[0], 400, body)
+        self.until(lambda: "proposal" in self.status())
+        self.assertEqual(self.ask("n3", "/v1/fleet/approve?digest=0", "POST")[0], 409)
+        self.assertEqual(self.ask("n3", "/v1/fleet/approve", "POST")[0], 202)
+        self.until(self.carried)
+        node = self.nodes_of("chat")[0]
+        code, text = self.ask("n1", "/v1/fleet/explain?of=chat")
+        self.assertEqual(code, 200)
+        self.assertIn("chat 300 req/s", text)
+        self.assertEqual(self.ask("n1", "/v1/fleet/services?mode=automatic", "PUT", services)[0],
+                         202)
+        code, said = self.ask("n1", f"/v1/fleet/nodes/{node}/drain", "POST")
+        self.assertEqual(code, 202)
+        self.assertIn("go to other nodes", said["sentence"])
+        self.until(lambda: self.carried(without=(node,)))
+        self.ask("n1", f"/v1/fleet/nodes/{node}/drain?back=true", "POST")
+        self.until(lambda: not any(one["drained"] for one in self.status()["nodes"]))
+        self.assertEqual(self.ask("n1", "/v1/fleet/nodes/nobody/drain", "POST")[0], 400)
+
     def test_decisions_wait_for_a_person(self):
         self.ready()
         self.assertEqual(self.fleet("apply", "services.yaml", "--mode", "approve").returncode, 0)
@@ -210,8 +241,29 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertIn("/partita/default/wanted", done.stderr)
         self.assertEqual(self.store("range", "/partita/default/wanted"), [damaged])
+        # What sends clients to nodes stays as it was.
+        self.write("h.cfg", "as it was")
+        for name in ("default", "no-such-fleet"):
+            done = self.balance("--fleet-name", name)
+            self.assertEqual((done.returncode, self.read("h.cfg")), (2, "as it was"), done.stderr)
+            self.assertIn(f"fleet {name}: ", done.stderr)
+        self.assertNotIn("carried out", self.fleet("status", "--fleet-name", "no-such").stdout)
         self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
         self.until(self.carried)
+        # A name that no balancer can hold keeps no other service out.
+        wanted = json.loads(self.store("range", "/partita/default/wanted")[0])
+        wanted["services"] = SERVICES.split("priorities")[0] % 300 + (
+            "  - {name: a/b, model: small, rate_rps: 1, slo_ms: 200}\n")
+        self.store("put", "/partita/default/wanted", json.dumps(wanted))
+        done = self.balance()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("service 'a/b'", done.stderr)
+        self.assertIn("backend s_chat", self.read("h.cfg"))
+
+    def balance(self, *more):
+        return subprocess.run([harness.PROGRAM, "export", "--fleet", self.endpoint, "--to",
+                               "haproxy", "-o", "h.cfg", *more], cwd=self.folder,
+                              capture_output=True, text=True, check=False)
 
     def test_without_etcd_nodes_go_on(self):
         self.ready()
@@ -263,8 +315,11 @@ class WordsTest(harness.CliTest):
 
     def test_what_would_be_taken_for_nothing_is_refused(self):
         self.write("services.yaml", SERVICES.split("priorities")[0] % 300)
+        self.write("slash.yaml", SERVICES.split("priorities")[0] % 300
+                   + "  - {name: a/b, model: small, rate_rps: 1, slo_ms: 200}\n")
         self.write("power.yaml", "power:\n  tree:\n    - {name: A, rating_w: 9, kurve: []}\n")
         for words, said in ((["fleet", "apply", "power.yaml"], "'kurve'"),
+                            (["fleet", "apply", "slash.yaml"], "'a/b' is no name"),
                             (["agent", "--driver", "sim", "--services", "services.yaml"],
                              "--services: a node of a fleet has none of its own")):
             done = subprocess.run([harness.PROGRAM, *words, "--fleet", "http://127.0.0.1:1"],

@@ -409,7 +409,7 @@ class KernelsTest(harness.CliTest):
         header = "index,kernel,units,time_us\n"
         self.write("bad.csv", header + "0,k,61,5\n")
         self.write("zero.csv", header + "0,k,60,5\n1,k,60,0\n")
-        self.write("twice.csv", header + "0,k,60,5\n0,k,60,6\n")
+        self.write("twice.csv", "kernel,units,time_us\nk,60,5\nk,60,6\n")
         for args, words in ((("--workers", "c"), "no kernels of 'c'"),
                             (("--workers", "bad"), "./bad.csv:2"),
                             (("--workers", "zero"), "./zero.csv:3"),

@@ -118,6 +118,18 @@ class PtxTest(harness.CliTest):
                       "step N: how many instructions", "there is no turn: `help`"):
             self.assertIn(words, said)
 
+    def test_quit_ends_the_kernel(self):
+        launch = ("ptx", "debug", "kernels.ptx", "--kernel", "scale", "--blocks", "4",
+                  "--block", "32", "--arg", "buffer:f32:128:1", "--arg", "buffer:f32:128:zero",
+                  "--arg", "f32:3", "--arg", "u32:128", "--dump", "1:128")
+        for asked, done_of in (("q\n", 0), ("c\n", 128), ("break 21\nc\nquit\n", 32)):
+            self.write("asked", asked)
+            with open(self.path("asked"), "rb") as lines:
+                done = self.run_partita(*launch, stdin=lines)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            values = done.stdout.decode().split("buffer 1:")[1].split()
+            self.assertEqual(values, ["3"] * done_of + ["0"] * (128 - done_of), asked)
+
     def test_checks_are_asked_for(self):
         race = ("race", "--block", "64", "--arg", "buffer:u32:1")
         self.assertEqual(self.kernel(*race)[0], 0)

@@ -96,6 +96,20 @@ class RunTest(CliTest):
         self.assertEqual(result.stdout.split()[:3], ["tcp:127.0.0.1:1", "CPU-2", "1"])
         self.assertTrue(os.path.isabs(result.stdout.split()[3]))
 
+    def test_a_file_that_cannot_be_written_is_said_before_the_program_runs(self):
+        for flag in ("--stats", "--kernel-times", "--record-kernels"):
+            for file in ("/nowhere/at/all", self.path(".")):
+                result = self.run_words("echo", "ran", flags=(flag, file))
+                self.assertEqual((result.returncode, result.stdout), (3, ""), result.stderr)
+                self.assertIn(file, result.stderr)
+        for flag in ("--metrics", "--kernel-times"):
+            result = remote("serve", "--listen", "unix:" + self.path("s"), flag, "/nowhere/m")
+            self.assertEqual(result.returncode, 3, result.stderr)
+            self.assertIn("/nowhere/m", result.stderr)
+        result = self.run_words("true", flags=("--stats", self.path("new.json")))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertFalse(os.path.exists(self.path("new.json")))
+
     def test_a_program_that_is_not_there(self):
         result = self.run_words("no-such-program-here")
         self.assertEqual(result.returncode, 3)
@@ -123,6 +137,24 @@ class ProgramsTest(CliTest):
         self.assertEqual(counts["blocking_round_trips"],
                          sum(counts["blocking_by_cause"].values()))
         self.assertEqual(counts["blocking_by_cause"]["session"], 1)
+
+    def test_kernel_times_on_a_full_disk_are_no_success(self):
+        for program, want in ((("true", ), 0), ((os.path.join(PROGRAMS, "reduction"), ), 3)):
+            result = remote("run", "--kernel-times", "/dev/full", "--", *program)
+            self.assertEqual(result.returncode, want, result.stdout + result.stderr)
+        self.assertIn("/dev/full: the times of kernels cannot be written", result.stderr)
+        result = remote("run", "--stats", "/dev/full", "--", *program)
+        self.assertIn("/dev/full cannot be written", result.stderr)
+
+    def test_each_program_of_several_has_its_counts(self):
+        result = remote("run", "--stats", self.path("s.json"), "--", "sh", "-c",
+                        '"$1/reduction"; "$1/streams"', "sh", PROGRAMS)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        files = [name for name in os.listdir(self.path(".")) if name.startswith("s.json")]
+        self.assertEqual(len(files), 2, files)
+        self.assertIn("s.json", files)
+        kernels = {json.loads(self.read(self.path(name)))["kernels"] for name in files}
+        self.assertEqual(len(kernels), 2, "the counts of one program twice")
 
     def test_a_fault_under_the_checks_is_the_exit_status(self):
         faulty = os.path.join(PROGRAMS, "faulty")
@@ -156,6 +188,21 @@ class ProgramsTest(CliTest):
         asks = remote("run", "--", "sh", "-c", f"'{faulty}' bounds || exit 0")
         self.assertEqual(asks.returncode, 0, asks.stdout + asks.stderr)
         self.assertNotIn("did not ask", asks.stderr)
+
+    def test_a_program_that_ran_nothing_is_no_success(self):
+        """It looks at no error and leaves without exit handlers."""
+        ignored = (os.path.join(PROGRAMS, "faulty"), "ignored")
+        for flags in ((), ("--server", "unix:/nowhere/sock"), ("--profile", "CPU-99")):
+            result = remote("run", *flags, "--", *ignored)
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            result = remote("run", "--fault-exit", "0", *flags, "--", *ignored)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        # Of several programs, too; and one that asks takes back only its own.
+        bounds = (os.path.join(PROGRAMS, "faulty"), "bounds")
+        result = remote("run", "--", "sh", "-c", '"$1" ignored; "$1" bounds; true', "sh", *ignored)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        result = remote("run", "--", "sh", "-c", '"$1" bounds; true', "sh", *bounds)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_what_was_launched_last_is_checked_too(self):
         """A program that waits for nothing before it ends."""
@@ -453,9 +500,12 @@ class CompilerTest(CliTest):
         result = remote("doctor", program)
         self.assertEqual(result.returncode, 1)
         self.assertIn("relink with `-cudart shared`", result.stdout)
+        for words in ((program, ), ("sh", "-c", f"{program}; exit 0")):
+            result = remote("run", "--", *words)
+            self.assertNotEqual((result.returncode, result.stdout), (0, "added\n"))
+            self.assertIn("relink with `-cudart shared`", result.stderr)
         result = remote("run", "--", program)
-        self.assertNotEqual(result.returncode, 0)
-        self.assertIn("relink with `-cudart shared`", result.stderr)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
 
     def test_code_for_gpus_only_is_named(self):
         program = self.compile("add", VECTOR_ADD, "-cudart", "shared", "-gencode",

@@ -173,7 +173,8 @@ class SchemaTest(harness.CliTest):
         carries = [{"service": "a", "rate_rps": 12.5}]
         piece = {"node": "n1", "planned_rps": 12.5, "carried_rps": 12.5, "share": 1}
         there = {"profile": "3g.40gb", "start": 0, "service": "a", "batch": 8, "processes": 1}
-        node = {"node": "n1", "gpus": [{"index": 0, "uuid": "GPU-1", "model": "A100-80GB"}],
+        node = {"node": "n1", "agent": "b-1-2",
+                "gpus": [{"index": 0, "uuid": "GPU-1", "model": "A100-80GB"}],
                 "taken": 2, "ready": 2, "carries": carries,
                 "runs": [{"index": 0, "model": "A100-80GB", "instances": [there]}]}
         status = {"node": "n1", "there": True, "drained": False, "gpus": 1, "usable_gpus": 1,

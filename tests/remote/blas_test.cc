@@ -1,7 +1,10 @@
 // libcublas.so.12 and .13 against real sessions. Oracle: what the functions are defined to do,
 // element by element, on small whole numbers, which are exact.
+#include <array>
 #include <cmath>
+#include <limits>
 
+#include "tests/remote/ptx_server.h"
 #include "tests/remote/shim_harness.h"
 
 namespace partita::remote::test {
@@ -47,7 +50,7 @@ class Blas : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { SKIP_WHERE_CHILDREN_HAVE_NO_THREADS(); }
   void run(void (*scenario)(Libraries&)) {
-    HostServer server(private_address(), test_kernels());
+    PtxServer server(private_address());
     EXPECT_EQ(in_child(server.address(),
                        [&] {
                          Libraries libraries(GetParam());
@@ -179,6 +182,88 @@ TEST_P(Blas, Vectors) {
   });
 }
 
+TEST_P(Blas, SumsNeitherLeaveTheRangeNorAreLost) {
+  run([](Libraries& with) {
+    const auto close = [](double got, double wanted) {
+      return std::abs(got - wanted) <= 1e-7 * std::abs(wanted);
+    };
+    for (const float by : {1e20F, 1e-25F, 1.0F}) {
+      const There<float> x(with.cuda, {3 * by, -4 * by});
+      float norm = 0;
+      SAME(with.blas.call("cublasSnrm2_v2", with.handle, 2, x.at, 1, &norm), 0);
+      NEED(close(double{norm}, 5 * double{by}));
+    }
+    const auto norm_of = [&](std::vector<double> values) {
+      const There<double> x(with.cuda, std::move(values));
+      double norm = 0;
+      SAME(with.blas.call("cublasDnrm2_v2", with.handle, static_cast<int>(x.here.size()), x.at, 1,
+                          &norm),
+           0);
+      return norm;
+    };
+    for (const double by : {1e200, 1e-200, 1e307, 1e-310, 1.0})
+      NEED(close(norm_of({3 * by, -4 * by}), 5 * by));
+    NEED(close(norm_of({1e-200, 3, 4}), 5) && close(norm_of({1e200, 3, 4}), 1e200));
+    for (const double small : {1e-155, 3e-155, 1e-154})  // about where they begin to vanish
+      NEED(close(norm_of({3 * small, 4e-154}), std::hypot(3 * small * 1e154, 4) * 1e-154));
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    NEED(norm_of({1, -kInfinity}) == kInfinity && norm_of({0, 0}) == 0);
+    NEED(std::isnan(norm_of({1e300, std::nan(""), 1})) && std::isnan(norm_of({0, std::nan("")})));
+    constexpr int kMany = 1 << 20;
+    const There<float> thirds(with.cuda, std::vector<float>(kMany, 1 / 3.0F));
+    const There<float> there(with.cuda, {0});
+    float dot = 0;
+    SAME(with.blas.call("cublasSdot_v2", with.handle, kMany, thirds.at, 1, thirds.at, 1, &dot), 0);
+    NEED(close(double{dot}, double{1 / 3.0F} * double{1 / 3.0F} * kMany));
+    SAME(with.blas.call("cublasSetPointerMode_v2", with.handle, 1), 0);
+    SAME(with.blas.call("cublasSdot_v2", with.handle, kMany, thirds.at, 1, thirds.at, 1, there.at),
+         0);
+    SAME(there.now()[0], dot);
+  });
+}
+
+// Memory of the program that is pinned has one address for both sides.
+TEST_P(Blas, OperandsMayBePinned) {
+  run([](Libraries& with) {
+    constexpr int kCount = 5000;
+    float *x = nullptr, *y = nullptr;
+    SAME(with.cuda.call("cudaHostAlloc", &x, std::size_t{kCount * 4}, 0U), 0);
+    SAME(with.cuda.call("cudaMallocHost", &y, std::size_t{kCount * 4}), 0);
+    for (int i = 0; i < kCount; ++i) x[i] = static_cast<float>(i), y[i] = 1;
+    const float alpha = 2;
+    SAME(with.blas.call("cublasSaxpy_v2", with.handle, kCount, &alpha, x, 1, y, 1), 0);
+    SAME(with.cuda.call("cudaDeviceSynchronize"), 0);
+    for (int i = 0; i < kCount; ++i) NEED(y[i] == 1 + 2 * static_cast<float>(i));
+    SAME(with.blas.call("cublasScopy_v2", with.handle, kCount, x, 1, y, 1), 0);
+    SAME(with.cuda.call("cudaDeviceSynchronize"), 0);
+    for (int i = 0; i < kCount; ++i) NEED(y[i] == x[i]);
+  });
+}
+
+// What would have to wait for the captured stream is refused, and the session lives.
+TEST_P(Blas, NothingIsAskedOfACapturedStream) {
+  run([](Libraries& with) {
+    void *stream = nullptr, *graph = nullptr;
+    SAME(with.cuda.call("cudaStreamCreate", &stream), 0);
+    SAME(with.blas.call("cublasSetStream_v2", with.handle, stream), 0);
+    const There<float> a(with.cuda, std::vector<float>(4, 1));
+    void* const one = a.begin();
+    const There<void*> list(with.cuda, {one});
+    const float alpha = 1;
+    float sum = 7;
+    SAME(with.cuda.call("cudaStreamBeginCapture", stream, 0), 0);
+    SAME(with.blas.call("cublasSgemmBatched", with.handle, kNotTurned, kNotTurned, 2, 2, 2, &alpha,
+                        list.at, 2, list.at, 2, &alpha, list.at, 2, 1),
+         kUnsupported);
+    SAME(with.blas.call("cublasSdot_v2", with.handle, 4, a.at, 1, a.at, 1, &sum), kUnsupported);
+    SAME(with.blas.call("cublasSnrm2_v2", with.handle, 4, a.at, 1, &sum), kUnsupported);
+    SAME(with.cuda.call("cudaStreamEndCapture", stream, &graph), 0);
+    SAME(sum, 7.0F);
+    SAME(with.blas.call("cublasSdot_v2", with.handle, 4, a.at, 1, a.at, 1, &sum), 0);
+    SAME(sum, 4.0F);
+  });
+}
+
 TEST_P(Blas, FactorsAndResultsOnTheDevice) {
   run([](Libraries& with) {
     SAME(with.blas.call("cublasSetPointerMode_v2", with.handle, 1), 0);
@@ -245,6 +330,17 @@ TEST_P(Blas, WrongOnesAnswerAsCublasDoes) {
     SAME(gemm(with.handle, 4, 3, &alpha), 7);
     SAME(gemm(with.handle, 4, 4, nullptr), 7);
     SAME(gemm(with.handle, 0, 4, &alpha), 0);
+    for (const auto [n, bytes, from, to, status] :
+         {std::array{-1, 4, 1, 1, 7}, std::array{2, 4, 0, 1, 7}, std::array{2, 4, 1, -1, 7},
+          std::array{2, 0, 1, 1, 7}, std::array{0, 4, 1, 1, 0}, std::array{2, 4, 1, 1, 0}})
+      SAME(with.blas.call("cublasSetVector", n, bytes, static_cast<const void*>(&a.here[0]), from,
+                          static_cast<void*>(a.there), to),
+           status);
+    SAME(with.blas.call("cublasSetMatrix", -1, 2, 4, static_cast<const void*>(&a.here[0]), 1,
+                        static_cast<void*>(a.there), 1),
+         7);
+    SAME(with.blas.call("cublasSaxpy_v2", with.handle, -1, &alpha, a.read(), 1, a.there, 1), 0);
+    SAME(with.blas.call("cublasSscal_v2", with.handle, 4, &alpha, a.there, 0), 0);
     SAME(with.blas.call("cublasCherk_v2"), kUnsupported);
     SAME(with.blas.call("cublasDestroy_v2", with.handle), 0);
   });

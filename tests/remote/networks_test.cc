@@ -143,10 +143,10 @@ void* layout(const Library& lt, int type, int rows, int columns) {
 
 template <class T>
 void multiply(const Library& lt, const Product& product, int type, const On<T>& a, const On<T>& b,
-              const On<T>& c, const On<T>& d, void* bias) {
+              const On<T>& c, const On<T>& d, void* bias, int factors = kFloatType) {
   void *handle = nullptr, *how = nullptr;
   SAME(lt.call("cublasLtCreate", &handle), 0);
-  SAME(lt.call("cublasLtMatmulDescCreate", &how, 68, 0), 0);
+  SAME(lt.call("cublasLtMatmulDescCreate", &how, factors == kHalfType ? 64 : 68, factors), 0);
   const int turned[] = {product.turned_a ? 1 : 0, product.turned_b ? 1 : 0};
   const auto set = [&](int which, const void* from, std::size_t bytes) {
     SAME(lt.call("cublasLtMatmulDescSetAttribute", how, which, from, bytes), 0);
@@ -171,11 +171,16 @@ void multiply(const Library& lt, const Product& product, int type, const On<T>& 
        0);
   SAME(found, 1);
   const float alpha = 2;
-  SAME(lt.call("cublasLtMatmul", handle, how, static_cast<const void*>(&alpha), a.at, is[0], b.at,
-               is[1], static_cast<const void*>(&product.beta), c.at, is[2], d.at, is[2],
-               static_cast<const void*>(&best), static_cast<void*>(nullptr), std::size_t{0},
-               static_cast<void*>(nullptr)),
-       0);
+  const std::uint16_t halves[] = {half_of(alpha), 0xffff, half_of(product.beta), 0xffff};
+  const bool half = factors == kHalfType;
+  SAME(
+      lt.call("cublasLtMatmul", handle, how,
+              half ? static_cast<const void*>(&halves[0]) : static_cast<const void*>(&alpha), a.at,
+              is[0], b.at, is[1],
+              half ? static_cast<const void*>(&halves[2]) : static_cast<const void*>(&product.beta),
+              c.at, is[2], d.at, is[2], static_cast<const void*>(&best),
+              static_cast<void*>(nullptr), std::size_t{0}, static_cast<void*>(nullptr)),
+      0);
 }
 
 constexpr Product kProducts[] = {{5, 4, 3, 0, false, false, 0},
@@ -220,8 +225,10 @@ TEST_F(Networks, ProductsOfHalvesWithWhatFollowsThem) {
                    c = draw(one.m * one.n * 2, 3), bias = draw(one.m, 4);
       const On<std::uint16_t> da(cuda, a), db(cuda, b), dc(cuda, c), dd(cuda, Halves(c.size())),
           dbias(cuda, bias);
-      multiply(lt, one, kHalfType, da, db, dc, dd, dbias.at);
-      NEED(close(one.wanted(wide(a), wide(b), wide(c), wide(bias)), wide(dd.now()), 2e-3F));
+      for (const int factors : {kFloatType, kHalfType}) {
+        multiply(lt, one, kHalfType, da, db, dc, dd, dbias.at, factors);
+        NEED(close(one.wanted(wide(a), wide(b), wide(c), wide(bias)), wide(dd.now()), 2e-3F));
+      }
     }
   });
 }
@@ -368,6 +375,37 @@ TEST_F(Networks, Pooling) {
         wanted[out.at(n, c, p, q)] = mode == 1 ? sum / 9 : mode == 2 ? sum / inside : most;
       });
       NEED(close(wanted, dy.now(), 1e-6F));
+    }
+  });
+}
+
+// Whether what is no number counts is said by the descriptors: 0 not, 1 it does.
+TEST_F(Networks, WhatIsNoNumber) {
+  run("libcudnn.so.9", [](const Library& cuda, const Library& dnn) {
+    void* handle = nullptr;
+    SAME(dnn.call("cudnnCreate", &handle), 0);
+    const float none = std::nanf("");
+    const OnDevice dx(cuda, {1, none, 2, 3, none, none, none, none}), dy(cuda, Floats(8));
+    const Sizes of{2, 1, 2, 2}, out{2, 1, 1, 1};
+    for (const int counts : {0, 1}) {
+      void* const pooling = made(dnn, "cudnnCreatePoolingDescriptor", "cudnnSetPooling2dDescriptor",
+                                 0, counts, 2, 2, 0, 0, 2, 2);
+      SAME(dnn.call("cudnnPoolingForward", handle, pooling, const_of(kOne), tensor(dnn, of), dx.at,
+                    const_of(kNone), tensor(dnn, out), dy.at),
+           0);
+      const Floats most = dy.now();
+      NEED(counts != 0 ? std::isnan(most[0]) : most[0] == 3);
+      NEED(std::isnan(most[1]));
+      for (const int kind : {1, 3}) {  // without a bound, and up to 2.5
+        void* const how = made(dnn, "cudnnCreateActivationDescriptor",
+                               "cudnnSetActivationDescriptor", kind, counts, 2.5);
+        SAME(dnn.call("cudnnActivationForward", handle, how, const_of(kOne), tensor(dnn, of), dx.at,
+                      const_of(kNone), tensor(dnn, of), dy.at),
+             0);
+        const Floats y = dy.now();
+        NEED(counts != 0 ? std::isnan(y[1]) : y[1] == 0);
+        NEED(y[0] == 1 && y[2] == 2 && y[3] == (kind == 3 ? 2.5F : 3.0F));
+      }
     }
   });
 }
@@ -563,8 +601,26 @@ TEST_F(Networks, WhatIsNotThereIsRefusedByNameWithTheLibrarysNumber) {
                   handle),
          3000);
   });
-  run("libcublasLt.so.13",
-      [](const Library&, const Library& lt) { SAME(lt.call("cublasLtMatrixTransform"), 15); });
+  run("libcudnn.so.9", [](const Library&, const Library& dnn) {
+    void *x = nullptr, *w = nullptr, *by = nullptr, *y = nullptr;  // never set
+    SAME(dnn.call("cudnnCreateTensorDescriptor", &x), 0);
+    SAME(dnn.call("cudnnCreateTensorDescriptor", &y), 0);
+    SAME(dnn.call("cudnnCreateFilterDescriptor", &w), 0);
+    SAME(dnn.call("cudnnCreateConvolutionDescriptor", &by), 0);
+    std::size_t bytes = 0;
+    SAME(dnn.call("cudnnGetConvolutionForwardWorkspaceSize", x, x, w, by, y, 0, &bytes), 2000);
+  });
+  run("libcublasLt.so.13", [](const Library&, const Library& lt) {
+    SAME(lt.call("cublasLtMatrixTransform"), 15);
+    void *handle = nullptr, *how = nullptr, *const is = layout(lt, kFloatType, 2, 2);
+    SAME(lt.call("cublasLtCreate", &handle), 0);
+    SAME(lt.call("cublasLtMatmulDescCreate", &how, 64, kHalfType), 0);  // of floats
+    char found[96];
+    int count = 0;
+    SAME(lt.call("cublasLtMatmulAlgoGetHeuristic", handle, how, is, is, is, is,
+                 static_cast<void*>(nullptr), 1, static_cast<void*>(found), &count),
+         15);
+  });
 }
 
 }  // namespace

@@ -218,6 +218,9 @@ class Serve(unittest.TestCase):
         answer = run("run", "--server", f"unix:{self.path}/sock", "--profile", "two", "--",
                      str(PROGRAMS / "softmax"))
         self.assertEqual(answer.returncode, 0, answer.stderr)
+        answer = run("run", "--server", f"unix:{self.path}/sock", "--", str(PROGRAMS / "softmax"))
+        self.assertNotEqual(answer.returncode, 0)
+        self.assertIn("given by name alone", answer.stderr)
 
     def test_a_program_s_kernels_are_recorded_and_timed(self):
         self.needs_programs()
@@ -227,6 +230,14 @@ class Serve(unittest.TestCase):
         rows = (self.path / "k.csv").read_text().splitlines()
         self.assertEqual(rows[0], "index,kernel,request,grid,block,shared_bytes,stream,at_us")
         self.assertGreater(len(rows), 1)
+        twice = f"{PROGRAMS / 'softmax'} && {PROGRAMS / 'softmax'}"
+        answer = run("run", "--record-kernels", str(self.path / "two.csv"), "--", "sh", "-c", twice)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        both = list(csv.DictReader((self.path / "two.csv").read_text().splitlines()))
+        self.assertEqual(len(both), 2 * (len(rows) - 1))
+        requests = 1 + int(rows[-1].split(",")[2])
+        self.assertEqual([int(row["request"]) for row in both[len(rows) - 1:]],
+                         [requests + int(row["request"]) for row in both[:len(rows) - 1]])
         times = (self.path / "t.csv").read_text().splitlines()
         self.assertEqual(times[0], "index,kernel,units,time_us,gap_us")
         self.assertEqual(times[1].split(",")[2], "1")

@@ -63,9 +63,10 @@ struct GraphRunSettings {
 };
 
 Result<OpenLaneDriver> on_threads(const LaneDriverFlags& flags) {
-  if (flags.device != "0") return bad_input("--device", "only GPUs have it, not --driver cpu_mask");
+  if (flags.device != "0")
+    return bad_input("--device", "only GPUs have it, not --lane-driver cpu_mask");
   if (!flags.vendor_library.empty())
-    return bad_input("--library", "only GPUs have it, not --driver cpu_mask");
+    return bad_input("--library", "only GPUs have it, not --lane-driver cpu_mask");
   const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 64);
   const std::string name = flags.gpu.empty() ? fmt::format("1x{}", cores) : flags.gpu;
   const hw::Topology topology = TRY(decide::load_topology(name));
@@ -397,10 +398,10 @@ Result<Exit> run_probe(Context& context, ProbeFlags flags) {
   if (!flags.driver.gpu.empty()) {
     if (flags.driver.driver == "auto") flags.driver.driver = "cpu_mask";
     if (flags.driver.driver != "cpu_mask")
-      return bad_input("--gpu", "only --driver cpu_mask can imitate another GPU");
+      return bad_input("--gpu", "only --lane-driver cpu_mask can imitate another GPU");
   }
   if (flags.driver.atom > 0 && flags.driver.driver != "green_ctx" && flags.driver.driver != "auto")
-    return bad_input("--atom", "only --driver green_ctx has a choice");
+    return bad_input("--atom", "only --lane-driver green_ctx has a choice");
   const OpenLaneDriver opened = TRY(open_lane_driver(flags.driver));
   const auto info = TRY(opened.driver->info());
   Progress progress(context);
@@ -511,9 +512,8 @@ Result<Exit> run_kernels_run(Context& context, LaneRunFlags flags) {
   OpenLaneDriver device = TRY(open_lane_driver(flags.driver));
   const auto info = TRY(device.driver->info());
   if (info.topology.units() != topology.units())
-    return bad_input("--gpu",
-                     fmt::format("{} has {} units, the device {}; --driver cpu_mask imitates any",
-                                 topology.name, topology.units(), info.topology.units()));
+    return bad_input("--gpu", fmt::format("{} has {} units, the device {}; cpu_mask imitates any",
+                                          topology.name, topology.units(), info.topology.units()));
   const decide::PolicyInputs inputs{
       topology,        models, atom,    hw::mask_sizes(topology, atom),
       flags.tolerance, {},     configs, flags.switches};
@@ -742,7 +742,8 @@ Command add_graph_run(CLI::App& graph) {
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita graph run --example strassen --size 1024 --compare\n"
-      "partita graph run graph.yaml --driver sim --gpu MI50 --policy conserved --format svg -o "
+      "partita graph run graph.yaml --lane-driver sim --gpu MI50 --policy conserved --format svg "
+      "-o "
       "graph.svg");
   return {command, [flags, command](Context& context) {
             flags->limit_given = command->count("--overlap-limit") > 0;
@@ -793,7 +794,7 @@ Result<OpenLaneDriver> open_lane_driver(const LaneDriverFlags& flags) {
     auto opened = driver.open(flags);
     if (opened || !any || &driver == std::end(kDrivers) - 1) return opened;
   }
-  return bad_input("--driver", "unknown");
+  return bad_input("--lane-driver", "unknown");
 }
 
 Command add_mask(CLI::App& app) {
@@ -830,7 +831,7 @@ Command add_probe(CLI::App& app) {
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
       "partita probe lanes\n"
-      "partita probe lanes --driver cpu_mask --gpu 2x2 --rounds 5 --format json");
+      "partita probe lanes --lane-driver cpu_mask --gpu 2x2 --rounds 5 --format json");
   probe->footer("partita probe lanes");
   return {command, [flags](Context& context) { return run_probe(context, *flags); }};
 }
@@ -852,9 +853,9 @@ Command add_kernels_run(CLI::App& kernels) {
   within(*command, "--scale", flags->scale, 1e-3, 1e6);
   within(*command, "--tolerance", flags->tolerance, 0, 10);
   add_output(*command, flags->output, {"text", "json"});
-  return runs(
-      command, flags, run_kernels_run,
-      "partita kernels run --workers vgg,resnet --profiles kernels/ --gpu 4x15 --driver cpu_mask");
+  return runs(command, flags, run_kernels_run,
+              "partita kernels run --workers vgg,resnet --profiles kernels/ --gpu 4x15 "
+              "--lane-driver cpu_mask");
 }
 
 Command add_graph(CLI::App& app) {

@@ -45,6 +45,8 @@ Result<Child> start_private_server(const std::string& folder, const PrivateServe
 namespace fs = std::filesystem;
 constexpr auto kServerStarts = std::chrono::seconds(20), kServerEnds = std::chrono::seconds(2);
 constexpr std::uintmax_t kMaxProgram = std::uintmax_t{4} << 30;
+constexpr const char* kStaticRuntime =
+    "this program embeds NVIDIA's static CUDA runtime; relink with `-cudart shared`";
 
 std::string own_program() {
   std::error_code ignored;
@@ -186,6 +188,7 @@ Environment library_environment(const std::string& libraries,
   return added;
 }
 
+std::string server_log(const std::string& folder) { return folder + "/server.log"; }
 std::string private_address(const std::string& folder) { return "unix:" + folder + "/server.sock"; }
 
 Result<Child> start_private_server(const std::string& folder, const PrivateServer& wish) {
@@ -204,7 +207,7 @@ Result<Child> start_private_server(const std::string& folder, const PrivateServe
   return Child::start(
       {.argv = std::move(argv),
        .called = "the private server",
-       .output = folder + "/server.log",
+       .output = server_log(folder),
        .group = ChildSpec::Group::own_group,  // a terminal's signals are for the program
        .ready_within = kServerStarts,
        .ends_within = kServerEnds});
@@ -228,16 +231,21 @@ std::optional<remote::image::Program> examined(const std::string& content) {
   return *std::move(program);
 }
 
-// The kernels of a recorded connection, as CSV.
-Result<void> tell_kernels(Context& context, const std::string& trace, const std::string& file) {
-  const auto bytes = TRY(context.files.read(trace));
-  const auto parsed = TRY(remote::parse_trace(trace, std::as_bytes(std::span(bytes))));
-  const remote::RecordedKernels recorded = remote::recorded_kernels(parsed);
-  constexpr const char* kWhere[] = {"the program says where they end", "they end where it waits",
-                                    "its launches repeat"};
-  note(context, fmt::format("{} kernels in {} requests: {}\n", recorded.kernels.size(),
-                            recorded.requests, kWhere[static_cast<int>(recorded.borders)]));
-  return context.files.write_atomic(file, to_csv(recorded));
+// The kernels of recorded connections, as CSV.
+Result<void> tell_kernels(Context& context, const std::vector<std::string>& traces,
+                          const std::string& file) {
+  remote::RecordedKernels all;
+  for (const std::string& trace : traces) {
+    const auto bytes = TRY(context.files.read(trace));
+    const auto parsed = TRY(remote::parse_trace(trace, std::as_bytes(std::span(bytes))));
+    remote::RecordedKernels recorded = remote::recorded_kernels(parsed);
+    constexpr const char* kWhere[] = {"the program says where they end", "they end where it waits",
+                                      "its launches repeat"};
+    note(context, fmt::format("{} kernels in {} requests: {}\n", recorded.kernels.size(),
+                              recorded.requests, kWhere[static_cast<int>(recorded.borders)]));
+    append(all, std::move(recorded));
+  }
+  return context.files.write_atomic(file, to_csv(all));
 }
 
 // Runs it to its end in our place of the terminal, and hands it the signals that come for us. Its
@@ -256,6 +264,9 @@ Result<Exit> run_remote(Context& context, const RunFlags& flags) {
   const std::string path = TRY(find_program(flags.words.front()));
   const std::string content = TRY(read_program_file(path));
   const auto program = examined(content);
+  if (program && program->static_runtime) return bad_input(path, kStaticRuntime);
+  for (const std::string& file : {flags.stats, flags.own.kernel_times, flags.record_kernels})
+    if (!file.empty()) TRY(check_writable(file));
   Environment added = library_environment(libraries, program);
   for (const std::string& missing :
        program ? without_counterpart(*program) : std::vector<std::string>{})
@@ -286,10 +297,20 @@ Result<Exit> run_remote(Context& context, const RunFlags& flags) {
     added["PARTITA_REMOTE_STATS"] = std::filesystem::absolute(flags.stats).string();
   const Result<int> status = run_program(flags.words, added);
   if (proxy != nullptr) TRY(proxy->finish());
-  if (!flags.record_kernels.empty()) TRY(tell_kernels(context, record, flags.record_kernels));
+  if (!flags.record_kernels.empty())
+    TRY(tell_kernels(context, proxy->files(), flags.record_kernels));
   if (!status) return failed(status.error());
+  if (!flags.own.kernel_times.empty()) {
+    own.reset();  // it has said what it has to say
+    if (TRY(context.files.read(server_log(folder.path()))).find(kTimesNotWritten) !=
+        std::string::npos)
+      return environment_error(flags.own.kernel_times, kTimesNotWritten);
+  }
   std::error_code ignored;
-  const bool unnoticed = *status == 0 && std::filesystem::exists(faults + ".unnoticed", ignored);
+  const auto marks = TRY(context.files.list(folder.path()));  // of the program and its children
+  const bool unnoticed = *status == 0 && std::ranges::any_of(marks, [](const std::string& name) {
+    return name.starts_with("faults.unnoticed.");
+  });
   const bool found = flags.fault_exit != 0 &&
                      (unnoticed || (flags.check && std::filesystem::exists(faults, ignored)));
   return static_cast<Exit>(found ? flags.fault_exit : *status);
@@ -350,8 +371,7 @@ void diagnose_runtime(const Program& program, Diagnosis& diagnosis) {
     diagnosis.problems.push_back(library + " has no remote counterpart yet");
   if (program.static_runtime) {
     diagnosis.runtime = "static";
-    diagnosis.problems.push_back(
-        "this program embeds NVIDIA's static CUDA runtime; relink with `-cudart shared`");
+    diagnosis.problems.push_back(kStaticRuntime);
   } else if (diagnosis.runtime != "none" && diagnosis.runtime != "libcudart.so.12" &&
              diagnosis.runtime != "libcudart.so.13") {
     diagnosis.problems.push_back("it needs " + diagnosis.runtime +
@@ -754,6 +774,16 @@ Command add_remote_tunnel(CLI::App& remote) {
 std::string default_remote_address() {
   const std::string said = environment_variable("PARTITA_REMOTE");
   return said.empty() ? "unix:" + default_runtime_directory() + "/remote.sock" : said;
+}
+
+Result<void> check_writable(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  std::error_code ignored;
+  const bool there = fs::exists(path, ignored);
+  if (there && fs::is_directory(path, ignored)) return environment_error(path, "is a directory");
+  const std::string asked = there ? path : folder.empty() ? "." : folder.string();
+  if (::access(asked.c_str(), there ? W_OK : W_OK | X_OK) == 0) return {};
+  return environment_error(path, fmt::format("cannot be written: {}", std::strerror(errno)));
 }
 
 std::string remote_state_directory(const std::string& flag) {

@@ -113,10 +113,13 @@ class CpuHouse : public std::enable_shared_from_this<CpuHouse> {
     const auto found = std::ranges::find(policy_.workers, worker, &profile::ModelKernels::model);
     auto member = std::make_shared<Member>(
         shared_from_this(), static_cast<std::size_t>(found - policy_.workers.begin()));
-    return remote::cpu::CpuBackend::open({.memory = memory,
-                                          .flags = checks,
-                                          .shared = std::move(shared),
-                                          .tenant = std::move(member)});
+    constexpr std::size_t kLanes = drivers::cpu_mask::kMaxLanes;
+    return remote::cpu::CpuBackend::open(
+        {.memory = memory,
+         .flags = checks,
+         .shared = std::move(shared),
+         .tenant = std::move(member),
+         .lanes = std::max<std::size_t>(1, kLanes / policy_.workers.size())});
   }
 
  private:
@@ -297,7 +300,7 @@ using remote::server::Part;
 std::vector<Part> planned_parts(const std::vector<PlannedWorker>& workers) {
   std::vector<Part> parts;
   for (const PlannedWorker& worker : workers)
-    parts.push_back({fmt::format("plan/{}", worker.name), worker.name, 0});
+    parts.push_back({fmt::format("plan/{}", worker.name), worker.name, 0, true});
   return parts;
 }
 
@@ -372,7 +375,7 @@ class TimesFile {
                           gap_us ? fmt::format("{:.3f}", *gap_us) : "");
     }
     out_ << rows << std::flush;
-    if (!out_) fmt::print(stderr, "partita: {}: the times of kernels cannot be written\n", file_);
+    if (!out_) fmt::print(stderr, "partita: {}: {}\n", file_, kTimesNotWritten);
   }
 
   const std::string file_;
@@ -797,6 +800,8 @@ Result<void> check_address(const RemoteServeFlags& flags) {
 Result<Exit> run_remote_serve(Context& context, RemoteServeFlags flags) {
   if (flags.listen.empty()) flags.listen = default_remote_address();
   TRY(check_address(flags));
+  for (const std::string& file : {flags.metrics, flags.parts.kernel_times})
+    if (!file.empty() && file != "-") TRY(check_writable(file));
   if (flags.with_parent) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   sigset_t signals;
   sigemptyset(&signals);

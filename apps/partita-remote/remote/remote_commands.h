@@ -19,6 +19,12 @@ std::string default_remote_address();
 // `flag`, else "remote" in the state home.
 std::string remote_state_directory(const std::string& flag);
 
+// What a server says of a file of kernels' times.
+inline constexpr const char* kTimesNotWritten = "the times of kernels cannot be written";
+
+// Refuses a file that what runs from now on could not write; makes none.
+Result<void> check_writable(const std::string& path);
+
 // The state files of servers that live, sorted by pid; those of dead ones are removed.
 std::vector<remote::server::ServerState> living_servers(Files& files, const std::string& directory);
 

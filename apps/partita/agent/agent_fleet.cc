@@ -1,16 +1,20 @@
 #include "agent/agent_fleet.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "agent/agent.h"
+#include "api/documents.h"
+#include "base/append.h"
 #include "control/planning.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/part_services.h"
 #include "fleet/brain/peers.h"
 #include "fleet/brain/status.h"
+#include "fleet/fleet_desk.h"
 #include "fleet/fleet_place.h"
 #include "forms/serving_forms.h"
 
@@ -21,6 +25,8 @@ constexpr auto kTurn = std::chrono::milliseconds(500);
 // An agent that begins looks so long for workers of what it carries before it speaks: the words of
 // the one before it stand until its lease ends.
 constexpr std::int64_t kFirstWords = 5'000'000'000;
+// Between tries to hand over a part that the loop refused.
+constexpr std::int64_t kAgain = 30'000'000'000;
 constexpr const char* kUser = "fleet";
 constexpr double kTiny = 1e-6;
 
@@ -90,6 +96,14 @@ bool is_served(const control::Snapshot& now, const std::string& service) {
   return is->segments > 0 && is->ready_workers >= is->segments;
 }
 
+// The same as long as the state directory and the boot are: machines that were copied from one
+// image have the same host name and the same files.
+std::string word_of(const std::string& state_dir, const std::string& boot) {
+  struct stat is = {};
+  if (::stat(state_dir.c_str(), &is) != 0) return {};
+  return fmt::format("{}-{:x}-{:x}", boot.empty() ? "boot" : boot, is.st_dev, is.st_ino);
+}
+
 fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {
   fleet::Rates rates;
   for (const auto& [service, rate] : a)
@@ -128,7 +142,8 @@ AgentFleet::AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::E
     : context_(context),
       wishes_(std::move(wishes)),
       store_(std::move(store)),
-      begun_(context.clock.now_ns()) {}
+      begun_(context.clock.now_ns()),
+      self_(word_of(wishes_.state_dir, wishes_.boot)) {}
 
 AgentFleet::~AgentFleet() {
   {
@@ -150,15 +165,16 @@ void AgentFleet::run() {
   for (std::unique_lock hold(lock_); !ending_; wake_.wait_for(hold, kTurn)) {
     if (!heard_) continue;
     now_.budget = budget_;
+    now_.seen_ms = looked_ms_;
     const fleet::NodeNow now = now_;
     const std::vector<Question> asked = std::exchange(asked_, {});
     hold.unlock();
     if (!asked.empty()) agent.follow_all();
     fleet::Turn turn = agent.turn(context_.clock.now_ns() / 1'000'000, wishes_.wall_ms(), now);
-    fault_ = turn.trouble ? "its store: " + to_string(*turn.trouble) : "";
+    fault_ = turn.trouble ? (turn.unseen ? "" : "its store: ") + to_string(*turn.trouble) : "";
     if (!turn.trouble) known_ms_ = wishes_.wall_ms();
     if (!turn.trouble) tell_gateway(agent);
-    for (const Question& one : asked) one.answer(document(one.operation, agent));
+    for (const Question& one : asked) one.answer(document(one.call, agent));
     const std::string state =
         turn.trouble ? fault_ + "; this node goes on with its part" : turn.waits;
     hold.lock();
@@ -228,16 +244,34 @@ void AgentFleet::tell_of_budget(const control::Snapshot& now) {
   now_.record.holds_budget = holds_;
 }
 
-void AgentFleet::tell_of(std::string operation, std::function<void(Result<std::string>)> answer) {
+void AgentFleet::tell_of(Call call, std::function<void(Result<std::string>)> answer) {
   {
     const std::lock_guard hold(lock_);
-    asked_.push_back({std::move(operation), std::move(answer)});
+    asked_.push_back({std::move(call), std::move(answer)});
   }
   wake_.notify_all();
 }
 
-Result<std::string> AgentFleet::document(const std::string& operation,
-                                         fleet::FleetAgent& agent) const {
+// What people change is read anew and written at once, whoever leads.
+Result<std::string> AgentFleet::changed(const Call& call) const {
+  FleetDesk desk(*store_, wishes_.fleet.name, call.user);
+  if (call.name == "fleet_apply") {
+    const auto wishes = TRY(parse_fleet_wishes("body", call.body));
+    TRY(desk.read());
+    const auto said = TRY(desk.apply(wishes, {call.survive, call.mode}));
+    return api::receipt_json({0, joined(said, "; ")});
+  }
+  TRY(desk.read());
+  if (call.name == "fleet_explain") return desk.explain(call.of);
+  const auto said =
+      TRY(call.name == "fleet_approve" ? desk.approve(call.of) : desk.drain(call.of, call.back));
+  return api::receipt_json({0, said});
+}
+
+Result<std::string> AgentFleet::document(const Call& call, fleet::FleetAgent& agent) const {
+  const std::string& operation = call.name;
+  if (operation != "fleet" && operation != "fleet_plan" && operation != "fleet_history")
+    return changed(call);
   if (operation == "fleet_history") return history_json(agent.view());
   if (operation == "fleet") {
     auto status = status_of(agent.view(), wishes_.fleet.name);
@@ -266,7 +300,9 @@ std::vector<control::Inquiry> AgentFleet::take_inquiries() {
     handing_ = handing_ || part.has_value();
   }
   if (!part) return {};
-  wishes_.say(fmt::format("fleet: takes revision {}: {}", part->revision, part->cause));
+  const bool again = part_ && part_->revision == part->revision && !refused_.empty();
+  if (!again)
+    wishes_.say(fmt::format("fleet: takes revision {}: {}", part->revision, part->cause));
   const bool none = part->services.empty();
   std::vector<control::Inquiry> all;
   all.push_back({{control::SetServices{part->services, none}, kUser},
@@ -274,7 +310,7 @@ std::vector<control::Inquiry> AgentFleet::take_inquiries() {
   if (none) return all;
   all.push_back({{control::SetPlan{forms::plan_json(part->plan)}, kUser},
                  [this](const control::Reply& reply) {
-                   if (!reply)
+                   if (!reply && refused_.empty())
                      wishes_.say(
                          "fleet: the node plans for itself, the leader's plan is not taken: " +
                          to_string(reply.error()));
@@ -285,11 +321,26 @@ std::vector<control::Inquiry> AgentFleet::take_inquiries() {
 // What was refused was taken, too: the leader hears why it is not carried out.
 void AgentFleet::handed(const fleet::Part& part, const control::Reply& reply) {
   refused_ = reply ? "" : to_string(reply.error());
+  again_ns_ = context_.clock.now_ns() + kAgain;
   part_ = part;
   if (auto kept = context_.files.write_atomic(part_path(), fleet::write(part)); !kept)
     wishes_.say("fleet: its part is not kept: " + to_string(kept.error()));
   const std::lock_guard hold(lock_);
   handing_ = false;
+}
+
+// What the loop does not have of the part that was taken, since it refused it, or its memory is lost,
+// or another agent was told otherwise.
+void AgentFleet::hand_over_again(const control::AgentMemory& memory) {
+  if (!part_ || memory.services == part_->services || handing_ || to_hand_) return;
+  if (context_.clock.now_ns() < again_ns_) return;
+  to_hand_ = part_;
+  wishes_.wake();
+}
+
+void AgentFleet::looked() {
+  const std::lock_guard hold(lock_);
+  looked_ms_ = context_.clock.now_ns() / 1'000'000;
 }
 
 void AgentFleet::hear(const control::Loop& loop) {
@@ -301,6 +352,7 @@ void AgentFleet::hear(const control::Loop& loop) {
                            .zone = wishes_.fleet.zone,
                            .gateway = wishes_.fleet.gateway,
                            .grpc = wishes_.fleet.grpc,
+                           .agent = self_,
                            .gpus = gpus_of(snapshot, use)};
   record.runs = control::current_plan(use, memory.target, snapshot.assignment).gpus;
   tell_of_part(record, loop);
@@ -310,6 +362,8 @@ void AgentFleet::hear(const control::Loop& loop) {
   {
     const std::lock_guard hold(lock_);
     said = std::exchange(said_, {});
+    looked_ms_ = context_.clock.now_ns() / 1'000'000;
+    if (!changes) hand_over_again(memory);
     now_ = {std::move(record), changes || handing_ || to_hand_.has_value(), arriving(snapshot),
             asked_in_vain(snapshot), verdicts_of(snapshot)};
     tell_of_budget(snapshot);
@@ -347,6 +401,9 @@ void AgentFleet::tell_of_part(fleet::NodeRecord& record, const control::Loop& lo
     else if (snapshot.last && snapshot.last->state == control::ChangeState::failed)
       record.trouble = snapshot.last->error.empty() ? "its change failed" : snapshot.last->error;
   }
+  if (record.trouble.empty() && memory.mode != control::Mode::automatic)
+    record.trouble = fmt::format("its agent's mode is {}, and that of a fleet's nodes is automatic",
+                                 control::to_string(memory.mode));
   is_all_ = carries(carries_, planned);
   record.ready = ready_;
   record.carries = fleet::carried_of(carries_);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "act/gateway_peers.h"
+#include "api/backend.h"
 #include "context.h"
 #include "control/host/agent.h"
 #include "control/host/agent_file.h"
@@ -40,19 +41,24 @@ class AgentFleet {
   ~AgentFleet();
 
   std::vector<control::Inquiry> take_inquiries();
-  // Answers an operation of the API, by its name, after the next turn; any thread.
-  void tell_of(std::string operation, std::function<void(Result<std::string>)> answer);
+  // Answers an operation of the API after the next turn; any thread.
+  using Call = api::Backend::FleetCall;
+  void tell_of(Call call, std::function<void(Result<std::string>)> answer);
   // What its GPUs may draw together now; nothing: it has no budget.
   std::optional<double> budget_w();
   // How the node is after a step of its loop.
   void hear(const control::Loop& loop);
+  // The agent has looked, or waits in a change and could: what was heard last is still so.
+  void looked();
 
  private:
   AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::EtcdStore> store);
   void run();
   void tell(const std::string& sentence);  // with lock_ held
-  Result<std::string> document(const std::string& operation, fleet::FleetAgent& agent) const;
+  Result<std::string> document(const Call& call, fleet::FleetAgent& agent) const;
+  Result<std::string> changed(const Call& call) const;
   void handed(const fleet::Part& part, const control::Reply& reply);
+  void hand_over_again(const control::AgentMemory& memory);  // with lock_ held
   void take_budget(const fleet::Turn& turn);          // with lock_ held
   void tell_of_budget(const control::Snapshot& now);  // the same
   void tell_of_part(fleet::NodeRecord& record, const control::Loop& loop);
@@ -64,9 +70,11 @@ class AgentFleet {
   const Wishes wishes_;
   const std::unique_ptr<fleet::EtcdStore> store_;
   const std::int64_t begun_;
+  const std::string self_;           // of this state directory, on this machine
   bool is_all_ = false;              // it carries all that is planned
   std::optional<fleet::Part> part_;  // taken; agent's thread alone
   std::string refused_;              // why the loop did not take its services
+  std::int64_t again_ns_ = 0;        // not before then are they handed over again
   fleet::Rates carries_;
   std::string fault_;  // of the store, and when it was heard last; its thread alone
   std::int64_t known_ms_ = 0;
@@ -76,6 +84,7 @@ class AgentFleet {
   std::mutex lock_;
   std::condition_variable wake_;
   fleet::NodeNow now_;  // of the next turn
+  std::int64_t looked_ms_ = 0;
   bool heard_ = false, ending_ = false;
   std::optional<fleet::Part> to_hand_;
   bool handing_ = false;
@@ -84,7 +93,7 @@ class AgentFleet {
   std::int64_t spoken_ms_ = -1'000'000'000;  // when the store answered last; before: never
   std::vector<std::string> said_;            // by its thread
   struct Question {
-    std::string operation;
+    Call call;
     std::function<void(Result<std::string>)> answer;
   };
   std::vector<Question> asked_;

@@ -444,7 +444,7 @@ class LiveRun {
       const bool anew = signals_.reread();
       if (anew) reread();
       const std::int64_t next = woken || anew ? agent_->step() : agent_->glance();
-      desk_.looked(wall_clock_ms());
+      tell_looked();
       leases_.sweep();
       keep_events();
       if (signals_.ending()) break;
@@ -514,8 +514,8 @@ class LiveRun {
                                      .wake = [this] { signals_.wake(); },
                                      .say = [this](const std::string& text) { say(text); }}));
     fleet_ = std::move(joined);
-    desk_.set_fleet([this](std::string operation, std::function<void(Result<std::string>)> answer) {
-      fleet_->tell_of(std::move(operation), std::move(answer));
+    desk_.set_fleet([this](AgentFleet::Call call, std::function<void(Result<std::string>)> answer) {
+      fleet_->tell_of(std::move(call), std::move(answer));
     });
     return {};
   }
@@ -611,17 +611,12 @@ class LiveRun {
       };
       doors.boot = boot_of(context_.files);
     }
-    doors.inquiries = [this] {
-      auto asked = desk_.take_inquiries();
-      if (!fleet_) return asked;
-      std::ranges::move(fleet_->take_inquiries(), std::back_inserter(asked));
-      return asked;
-    };
+    doors.inquiries = [this] { return inquiries(); };
     if (!node_.file.fleet.endpoints.empty())
       doors.budget_w = [this] { return fleet_ ? fleet_->budget_w() : std::nullopt; };
     doors.errands = [this] { return desk_.take_errands(); };
     doors.ending = [this] {  // asked while a change is made, between glances
-      desk_.looked(wall_clock_ms());
+      tell_looked();
       return signals_.ending();
     };
     doors.record = [this](const history::Event& event) -> Result<void> {
@@ -649,6 +644,29 @@ class LiveRun {
       batches_->carry(deeds);
     };
     return doors;
+  }
+  // A node of a fleet carries what the fleet says, and nothing that nobody else knows of.
+  std::vector<control::Inquiry> inquiries() {
+    auto asked = desk_.take_inquiries();
+    if (!fleet_) return asked;
+    std::erase_if(asked, [this](const control::Inquiry& one) {
+      const control::Request& request = one.asked.request;
+      if (!std::holds_alternative<control::SetServices>(request) &&
+          !std::holds_alternative<control::SetPlan>(request))
+        return false;
+      one.answer(failed({ErrorCode::infeasible,
+                         fmt::format("this node is one of fleet '{}': `partita apply FILE --fleet` "
+                                     "says which services the fleet carries",
+                                     node_.file.fleet.name),
+                         ""}));
+      return true;
+    });
+    std::ranges::move(fleet_->take_inquiries(), std::back_inserter(asked));
+    return asked;
+  }
+  void tell_looked() {
+    desk_.looked(wall_clock_ms());
+    if (fleet_) fleet_->looked();
   }
   void publish(const control::Loop& loop) {
     desk_.publish(loop);

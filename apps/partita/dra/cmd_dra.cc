@@ -491,9 +491,16 @@ dra::UnaryMethod methods_of(Context& context, dra::Plugin& plugin, std::atomic<l
 }
 
 // Publishes at each look and when something has changed, until a signal comes.
-void keep_published(Context& context, dra::Plugin& plugin, const dra::ClaimsSight& sight,
-                    const std::atomic<long>& changes, StopRequest& stop, std::int64_t every_ns,
-                    const std::function<void()>& measure) {
+struct Publishing {
+  dra::Plugin& plugin;
+  const dra::ClaimsSight& sight;
+  const dra::KubeApi& api;
+  const std::atomic<long>& changes;
+  std::int64_t every_ns;
+  std::function<void()> measure;
+};
+void keep_published(Context& context, const Publishing& how, StopRequest& stop) {
+  const auto& [plugin, sight, api, changes, every_ns, measure] = how;
   std::string said, blind;
   long seen = -1, version = -1;
   std::int64_t next = 0;
@@ -504,7 +511,12 @@ void keep_published(Context& context, dra::Plugin& plugin, const dra::ClaimsSigh
     version = sight.version();
     next = now + every_ns;
     if (measure) measure();
-    const auto done = plugin.publish(sight.allocated());
+    const auto done = plugin.publish(sight.allocated(), now);
+    for (const dra::PreparedClaim& gone :
+         plugin.return_gone([&api = api] { return dra::list_claims(api); }))
+      complain(context,
+               fmt::format("claim {} is gone, and nobody unprepared it: {}", gone.uid,
+                           gone.error.empty() ? "its instances are given back" : gone.error));
     const std::string trouble = done ? "" : to_string(done.error());
     if (trouble != said) complain(context, done ? "the API server answers again" : trouble);
     said = trouble;
@@ -554,8 +566,10 @@ Result<Exit> run_dra(Context& context, const DraFlags& flags) {
       energy.look(sample, seen.leases, sight.claims());
     });
   };
-  keep_published(context, plugin, sight, changes, stop, every,
-                 flags.energy.file.empty() ? std::function<void()>() : measure);
+  keep_published(context,
+                 {plugin, sight, api, changes, every,
+                  flags.energy.file.empty() ? std::function<void()>() : measure},
+                 stop);
   return Exit::done;
 }
 

@@ -7,15 +7,13 @@
 #include "agent/agent.h"
 #include "base/child.h"
 #include "base/descriptor.h"
-#include "base/json_writer.h"
 #include "base/unix_socket.h"
 #include "commands.h"
-#include "control/desired.h"
 #include "fleet/brain/documents.h"
-#include "fleet/brain/part_services.h"
 #include "fleet/brain/status.h"
 #include "fleet/brain/view.h"
 #include "fleet/etcd/fleet_agent.h"
+#include "fleet/fleet_desk.h"
 #include "fleet/fleet_place.h"
 #include "past/past.h"
 
@@ -85,6 +83,15 @@ interop::BalancedServices services_of(const fleet::FleetStatus& status) {
   return all;
 }
 
+// A balancer goes on with what it has rather than with nothing.
+Result<void> no_services(const fleet::FleetStatus& status) {
+  const std::string why = status.services.empty() ? fleet::why_no_services(status)
+                                                  : "none of its services can be written";
+  const std::string damaged = status.damaged.empty() ? "" : ": " + status.damaged.front();
+  return bad_input("",
+                   fmt::format("fleet {}: {}{}; nothing is written", status.fleet, why, damaged));
+}
+
 // Services that some node carries which is there.
 std::set<std::string> carried_by(const fleet::FleetStatus& status) {
   std::set<std::string> carried;
@@ -126,10 +133,17 @@ class Balancer {
  public:
   Balancer(Context& context, const BalanceFlags& flags) : context_(context), flags_(flags) {}
 
-  // Whether it could be written. A service that no node is said to carry stays where it was, beside
-  // where it is to be: it may run there still, and nowhere else yet. Who asks finds out.
+  // Whether it could be written; where no services are known, what is there stays. A service that
+  // no node is said to carry stays where it was, beside where it is to be: it may run there still,
+  // and nowhere else yet. Who asks finds out.
   Result<void> take(const fleet::FleetStatus& status) {
     interop::BalancedServices services = services_of(status);
+    const auto left_out = interop::leave_out_unfit(services);
+    for (const std::string& why : left_out)
+      if (std::ranges::count(left_out_, why) == 0) complain(context_, why + "; it is left out");
+    left_out_ = left_out;
+    if (services.empty() && (!flags_.watch || context_.files.exists(flags_.output.file)))
+      return no_services(status);
     const std::set<std::string> carried = carried_by(status);
     for (interop::BalancedService& one : services) {
       if (carried.contains(one.name))
@@ -183,6 +197,7 @@ class Balancer {
   Context& context_;
   const BalanceFlags& flags_;
   std::map<std::string, interop::BalancedService> last_;  // that had a node
+  std::vector<std::string> left_out_ = {};                // as it was said
   std::string content_, frame_;
   bool reload_due_ = false;
   std::int64_t reload_next_ = 0;
@@ -195,6 +210,7 @@ Result<Exit> from_document(Context& context, const BalanceFlags& flags) {
     complain(context, fmt::format("warning: {}: the fleet's store was not heard when it was "
                                   "written, so who carries what may be otherwise by now: {}",
                                   flags.file, status.fault));
+  if (status.services.empty()) return failed(no_services(status).error());
   const interop::BalancedServices services = services_of(status);
   const auto content = written(flags, services);
   if (!content) return failed({content.error().code, content.error().message, flags.file});
@@ -223,11 +239,10 @@ Result<Exit> follow(Context& context, const BalanceFlags& flags, Follower& follo
   return Exit::done;
 }
 
-constexpr int kTries = 10;  // of a change that others make too
-
 struct FleetCommandFlags {
   FleetFlags place;
-  std::string config, profiles, catalogue, file, word, survive, mode;
+  std::string config, profiles, catalogue, file, word;
+  FleetManner manner;
   bool back = false;
   Output output;
 };
@@ -236,21 +251,14 @@ struct FleetCommandFlags {
 struct Reached {
   control::AgentFile file;
   std::unique_ptr<fleet::EtcdStore> store;
-  fleet::Keys keys;
-  fleet::FleetView view = {};
-  std::map<std::string, long> versions = {};  // of keys
-
-  Result<void> read() {
-    const auto range = TRY(store->range({keys.root}));
-    view = {};
-    versions = {};
-    for (const fleet::KeyValue& one : range.all) {
-      view.hear(keys, one.key, one.value, one.version);
-      versions[one.key] = one.version;
-    }
-    return {};
-  }
+  std::unique_ptr<FleetDesk> desk;
+  fleet::FleetView& view() const { return desk->view(); }
 };
+
+std::string user() {
+  const std::string name = environment_variable("USER");
+  return name.empty() ? "somebody" : name;
+}
 
 Result<Reached> reach(Context& context, const FleetCommandFlags& flags) {
   auto file = TRY(load_agent_file(context, flags.config));
@@ -259,48 +267,9 @@ Result<Reached> reach(Context& context, const FleetCommandFlags& flags) {
     return bad_input("--fleet", "is required: URLs of etcd, or --settings with 'fleet'");
   file.fleet = std::move(place);
   auto store = TRY(open_fleet(context, file.fleet));
-  const fleet::Keys keys(file.fleet.name);
-  Reached reached{std::move(file), std::move(store), keys};
-  TRY(reached.read());
-  return reached;
-}
-
-std::string user() {
-  const std::string name = environment_variable("USER");
-  return name.empty() ? "somebody" : name;
-}
-
-// Changes what is wanted or who may draw what, whoever else does at the same time.
-template <class Document, class Change>
-Result<Document> change(Reached& reached, const std::string& key, const char* called,
-                        std::optional<Document> fleet::FleetView::*document, const Change& how) {
-  for (int round = 0; round < kTries; ++round) {
-    Document now = (reached.view.*document).value_or(Document{});
-    TRY(how(now));
-    now.by = user();
-    const auto committed = TRY(reached.store->commit(
-        {{{fleet::Condition::What::version, key, reached.versions[key]}}, {{key, write(now), 0}}}));
-    if (committed.done) return now;
-    TRY(reached.read());
-  }
-  return environment_error("", fmt::format("others change {} all the time", called));
-}
-
-using ChangePower = std::function<Result<void>(fleet::FleetPower&)>;
-Result<fleet::FleetPower> change_power(Reached& reached, const ChangePower& how) {
-  return change(reached, reached.keys.power(), "who may draw what", &fleet::FleetView::power, how);
-}
-
-using ChangeWanted = std::function<Result<void>(fleet::Wanted&)>;
-Result<fleet::Wanted> change_wanted(Reached& reached, const ChangeWanted& how) {
-  return change(reached, reached.keys.wanted(), "what is wanted", &fleet::FleetView::wanted, how);
-}
-
-// Of what cannot be read nothing may be kept by mistake: only `apply` writes it anew.
-Result<void> wanted_is_read(const Reached& reached) {
-  const auto damaged = reached.view.damaged.find(reached.keys.wanted());
-  if (damaged == reached.view.damaged.end()) return {};
-  return bad_input("", damaged->second + "; `partita apply FILE --fleet` writes it anew");
+  auto desk = std::make_unique<FleetDesk>(*store, file.fleet.name, user());
+  TRY(desk->read());
+  return Reached{std::move(file), std::move(store), std::move(desk)};
 }
 
 Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
@@ -310,91 +279,29 @@ Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
     complain(context, fmt::format("warning: etcd warns of {}, and nothing can be written to it: "
                                   "docs/fleet.md#what-it-needs-of-etcd says what helps",
                                   *alarms));
-  const auto status = TRY(fleet::status_of(reached.view, reached.file.fleet.name));
+  const auto status = TRY(fleet::status_of(reached.view(), reached.file.fleet.name));
   return finish(context, flags.output,
                 flags.output.json() ? status_json(status) : status_text(status));
 }
 
-// What a file says that people write: services, who may draw how much, or both.
-struct Wishes {
-  std::optional<std::string> services;
-  std::optional<fleet::FleetPower> power;
-  std::map<std::string, int> priorities = {};  // of the services
-};
-
-Result<Wishes> wishes_of(Context& context, const std::string& path) {
-  const auto text = TRY(read_input(context.files, "--services", path));
-  auto document = TRY(parse_document(path, text));
-  Wishes wishes;
-  if (const Node* power = document.root.find("power")) {
-    wishes.power = TRY(fleet::read_power(document, *power));
-    std::erase_if(document.root.members, [](const auto& one) { return one.key == "power"; });
-    if (document.root.members.empty()) return wishes;
-  }
-  if (const Node* list = document.root.find("priorities")) {
-    wishes.priorities = TRY(fleet::read_priorities(document, *list));
-    std::erase_if(document.root.members, [](const auto& one) { return one.key == "priorities"; });
-  }
-  // JSON is read by leaders much faster than YAML.
-  wishes.services = JsonWriter().value(document.root).take();
-  const bool whole = !wishes.power && wishes.priorities.empty();
-  const std::string& asked = whole ? text : *wishes.services;
-  if (auto fine = control::wanted_services(asked); !fine)
-    return bad_input(path, to_string(fine.error()));
-  TRY(fleet::parse_fleet_services(path, asked));
-  return wishes;
-}
-
-fleet::Survive survive_of(const std::string& word) {
-  const std::vector<std::string> words{"none", "node", "rack", "zone"};
-  return static_cast<fleet::Survive>(std::ranges::find(words, word) - words.begin());
-}
-
-void take_flags(fleet::Wanted& wanted, const FleetCommandFlags& flags) {
-  if (!flags.survive.empty()) wanted.survive = survive_of(flags.survive);
-  if (!flags.mode.empty())
-    wanted.approval =
-        flags.mode == "approve" ? fleet::Approval::approve : fleet::Approval::automatic;
+Result<FleetWishes> wishes_of(Context& context, const std::string& path) {
+  return parse_fleet_wishes(path, TRY(read_input(context.files, "--services", path)));
 }
 
 Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
   const auto wishes = TRY(wishes_of(context, flags.file));
-  auto reached = TRY(reach(context, flags));
-  if (wishes.power) {
-    TRY(change_power(reached, [&](fleet::FleetPower& now) -> Result<void> {
-      std::vector<std::string> dead = std::move(now.failed);
-      now = *wishes.power;
-      std::erase_if(dead, [&](const std::string& name) {
-        return std::ranges::find(now.tree, name, &fleet::FleetPoint::name) == now.tree.end();
-      });
-      if (now.failed.empty()) now.failed = std::move(dead);
-      return {};
-    }));
-    say(context,
-        fmt::format("fleet {}: its leader divides the power now\n", reached.file.fleet.name));
-    if (!wishes.services) return Exit::done;
-  }
-  const auto wanted = TRY(change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
-    now.services = *wishes.services;
-    now.priorities = wishes.priorities;
-    take_flags(now, flags);
-    return {};
-  }));
-  say(context, fmt::format("fleet {}: {}\n", reached.file.fleet.name,
-                           wanted.approval == fleet::Approval::approve
-                               ? "wanted; what it changes waits for `partita approve --fleet`"
-                           : reached.view.leader
-                               ? "wanted; its leader plans it now"
-                               : "wanted; it is planned when a node leads, and none does now"));
+  const auto reached = TRY(reach(context, flags));
+  const auto said = TRY(reached.desk->apply(wishes, flags.manner));
+  for (const std::string& sentence : said) say(context, sentence + "\n");
   return Exit::done;
 }
 
 // What a leader would decide now, with the profiles that are here.
 Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
   auto reached = TRY(reach(context, flags));
-  fleet::Wanted wanted = reached.view.wanted.value_or(fleet::Wanted{});
+  fleet::Wanted wanted = reached.view().wanted.value_or(fleet::Wanted{});
   if (flags.file.empty()) {
-    TRY(wanted_is_read(reached));
+    TRY(reached.desk->wanted_is_read());
   } else {
     auto wishes = TRY(wishes_of(context, flags.file));
     if (wishes.services) {
@@ -402,12 +309,12 @@ Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
       wanted.priorities = std::move(wishes.priorities);
     }
   }
-  take_flags(wanted, flags);
-  reached.view.wanted = wanted;
+  take_manner(wanted, flags.manner);
+  reached.view().wanted = wanted;
   if (!flags.profiles.empty()) reached.file.profiles = flags.profiles;
   const auto catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
   std::vector<std::string> models;
-  for (const auto& [name, node] : reached.view.nodes)
+  for (const auto& [name, node] : reached.view().nodes)
     for (const fleet::NodeGpu& gpu : node.gpus)
       if (std::ranges::count(models, gpu.model) == 0) models.push_back(gpu.model);
   const auto world = TRY(agent_world(context, reached.file, catalogue, models));
@@ -417,7 +324,7 @@ Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
                                                joined(models, ", ")));
   fleet::Leader leader(
       {.profiles = world.profiles, .rule = world.rule, .max_processes = world.max_processes});
-  const auto decision = TRY(leader.decide(reached.view, "plan"));
+  const auto decision = TRY(leader.decide(reached.view(), "plan"));
   const bool short_of = std::ranges::any_of(
       decision.services, [](const fleet::ServiceOutlook& one) { return !one.why.empty(); });
   return finish(context, flags.output,
@@ -426,82 +333,26 @@ Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
 }
 
 Result<Exit> run_approve(Context& context, const FleetCommandFlags& flags) {
-  auto reached = TRY(reach(context, flags));
-  const auto& proposal = reached.view.proposal;
-  if (!proposal) return failed({ErrorCode::infeasible, "no decision waits for a person", ""});
-  if (!flags.word.empty() && flags.word != proposal->digest)
-    return failed({ErrorCode::infeasible,
-                   fmt::format("{} waits for a person, not {}", proposal->digest, flags.word), ""});
-  const std::string digest = proposal->digest;
-  TRY(wanted_is_read(reached));
-  TRY(change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
-    now.approved = digest;
-    return {};
-  }));
-  say(context, fmt::format("{} may be written\n", digest));
-  return Exit::done;
-}
-
-// A feed (PDU, rack) is dead, or shall be; or it is back.
-Result<Exit> run_feed(Context& context, const FleetCommandFlags& flags, Reached& reached) {
-  TRY(change_power(reached, [&](fleet::FleetPower& now) -> Result<void> {
-    std::erase(now.failed, flags.word);
-    if (!flags.back) now.failed.push_back(flags.word);
-    return {};
-  }));
-  say(context, flags.back ? fmt::format("{} is live again\n", flags.word)
-                          : fmt::format("nothing is to be drawn from {} any more\n", flags.word));
+  const auto reached = TRY(reach(context, flags));
+  say(context, TRY(reached.desk->approve(flags.word)) + "\n");
   return Exit::done;
 }
 
 Result<Exit> run_drain(Context& context, const FleetCommandFlags& flags) {
-  auto reached = TRY(reach(context, flags));
-  if (reached.view.power &&
-      std::ranges::find(reached.view.power->tree, flags.word, &fleet::FleetPoint::name) !=
-          reached.view.power->tree.end())
-    return run_feed(context, flags, reached);
-  if (!reached.view.nodes.contains(flags.word) && !reached.view.parts.contains(flags.word))
-    return bad_input("NODE", fmt::format("the fleet has no node '{}'", flags.word));
-  TRY(wanted_is_read(reached));
-  TRY(change_wanted(reached, [&](fleet::Wanted& now) -> Result<void> {
-    std::erase(now.drained, flags.word);
-    if (!flags.back) now.drained.push_back(flags.word);
-    return {};
-  }));
-  say(context,
-      flags.back
-          ? fmt::format("{} may carry services again\n", flags.word)
-          : fmt::format("{}: its services go to other nodes, then it carries none\n", flags.word));
+  const auto reached = TRY(reach(context, flags));
+  say(context, TRY(reached.desk->drain(flags.word, flags.back)) + "\n");
   return Exit::done;
 }
 
 Result<Exit> run_explain(Context& context, const FleetCommandFlags& flags) {
-  auto reached = TRY(reach(context, flags));
-  std::string text;
-  for (const auto& [name, part] : reached.view.parts) {
-    const fleet::Rates rates = fleet::rates_of(part);
-    if (!flags.word.empty() && flags.word != name && !rates.contains(flags.word)) continue;
-    text += fmt::format("{}, revision {} by {}: {}\n", name, part.revision, part.by, part.cause);
-    for (const auto& [service, rate] : rates)
-      if (flags.word.empty() || flags.word == name || flags.word == service)
-        text += fmt::format("  {} {:.4g} req/s\n", service, rate);
-    for (const fleet::Wait& wait : part.waits_for)
-      text += fmt::format("  once {} has carried out revision {}\n", wait.node, wait.revision);
-    for (const fleet::Carried& one : part.elsewhere)
-      text += fmt::format("  once other nodes carry {:.4g} req/s of {}\n", one.rate_rps,
-                          one.service);
-  }
-  if (text.empty())
-    return bad_input("NODE|SERVICE", flags.word.empty()
-                                         ? "the fleet has no parts yet"
-                                         : fmt::format("no part is of '{}'", flags.word));
-  return finish(context, flags.output, text);
+  const auto reached = TRY(reach(context, flags));
+  return finish(context, flags.output, TRY(reached.desk->explain(flags.word)));
 }
 
 Result<Exit> run_history(Context& context, const FleetCommandFlags& flags) {
   auto reached = TRY(reach(context, flags));
   std::string text;
-  for (const auto& [key, one] : reached.view.history)
+  for (const auto& [key, one] : reached.view().history)
     text += flags.output.json()
                 ? write(one) + "\n"
                 : fmt::format("{}  {}  {}{}\n", local_time(one.time_ms), one.by,
@@ -511,8 +362,8 @@ Result<Exit> run_history(Context& context, const FleetCommandFlags& flags) {
 }
 
 void add_wishes(CLI::App& command, FleetCommandFlags& flags) {
-  one_of(flag(command, "--survive-domain", flags.survive), {"none", "node", "rack", "zone"});
-  one_of(flag(command, "--mode", flags.mode, "observe is not for fleets"),
+  one_of(flag(command, "--survive-domain", flags.manner.survive), {"none", "node", "rack", "zone"});
+  one_of(flag(command, "--mode", flags.manner.mode, "observe is not for fleets"),
          {"automatic", "approve"});
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 // MLPerf's rule for a 99th percentile: 270,336 queries.
 constexpr long kServerRequests = 270'336;
-constexpr double kServerPatienceS = 10;
+constexpr double kServerPatienceS = 10, kTokenPatienceS = 60, kLongAnswer = 8;
 
 struct LoadFlags {
   std::string url, openai, services, plan, profiles;
@@ -106,8 +106,19 @@ Result<serve::LoadOptions> load_options(Context& context, const LoadFlags& flags
   options.duration = static_cast<sim::Nanos>(duration.value * sim::kNanosPerSecond);
   options.seed = flags.seed;
   if (!flags.scenario.empty()) options.min_requests = flags.min_requests;
-  options.patience = static_cast<sim::Nanos>(kServerPatienceS * sim::kNanosPerSecond);
   return options;
+}
+
+// How long the last answers may take; longer than what is promised of a long one.
+sim::Nanos patience_for(const plan::Service& service) {
+  double seconds = kServerPatienceS;
+  if (service.tokens) {
+    const double out = plan::mean_of(*service.tokens).out;
+    const Millis whole =
+        std::max(service.slo, service.tokens->ttft + kLongAnswer * out * service.tokens->tpot);
+    seconds = std::max(kTokenPatienceS, whole.value / 1e3);
+  }
+  return static_cast<sim::Nanos>(seconds * sim::kNanosPerSecond);
 }
 
 // The simulation of the plan under the same arrivals; nothing without a plan.
@@ -224,7 +235,7 @@ Result<serve::LoadReport> measured(Context& context, const LoadFlags& flags,
 }
 
 Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
-  const auto options = TRY(load_options(context, flags));
+  auto options = TRY(load_options(context, flags));
   sim::ServingOptions simulated;
   simulated.duration = Seconds{static_cast<double>(options.duration) / sim::kNanosPerSecond};
   simulated.seed = flags.seed;
@@ -233,9 +244,11 @@ Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
     return bad_input("--services", "is required: what is sent to the server");
   const auto played =
       TRY(server ? server_services(flags, simulated) : played_services(context, flags, simulated));
-  for (const plan::Service& service : played.problem.services)
+  for (const plan::Service& service : played.problem.services) {
+    options.patience = std::max(options.patience, patience_for(service));
     if (!service.tokens && !flags.openai.empty())
       return bad_input("--openai", fmt::format("service {} is no language model", service.name));
+  }
   const auto predicted = TRY(prediction(context, flags, simulated));
   auto report = TRY(measured(context, flags, played, options));
   if (predicted) add_prediction(report, *predicted);

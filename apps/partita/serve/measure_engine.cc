@@ -198,9 +198,9 @@ class RunningEngine {
   std::string fault_of(const plan::Length& length) {
     const auto dialer = serve::HttpDialer::to(options_.url, options_.tls);
     if (!dialer) return to_string(dialer.error());
-    const auto answer =
-        serve::fetch(*dialer, serve::completion_request({options_.url, name_}, {}, length, Rng(1)),
-                     context_.clock, kPatienceOfOne);
+    const auto answer = serve::fetch(
+        *dialer, serve::completion_request({options_.url, name_}, {}, length, Rng(1), Rng(1)),
+        context_.clock, kPatienceOfOne);
     if (!answer) return answer.error().message;
     if (answer->status != kFine)
       return fmt::format("it answers with status {}: {}", answer->status, said_in(answer->body));
@@ -230,7 +230,6 @@ class RunningEngine {
     const std::size_t count = service.lengths.size();
     const plan::Length first = service.lengths.front();
     options_.connections = connections;
-    ++options_.seed;  // other words: nothing of a prompt is cached
     const auto outcome = TRY(serve::run_load(options_, {std::move(service)}, context_.clock));
     const serve::LoadTally& tally = outcome.services.front();
     if (!outcome.stopped && tally.completed() < static_cast<long>(count))
@@ -327,7 +326,11 @@ class PointsFile {
   }
 
   llm::Measured& of(const llm::Configuration& configuration) {
-    const auto found = std::ranges::find(all_, configuration, &llm::Measured::configuration);
+    const auto found = std::ranges::find_if(all_, [&](const llm::Measured& one) {
+      auto same = one.configuration;  // a probe may have told what fits
+      if (!configuration.kv_tokens) same.kv_tokens.reset();
+      return same == configuration;
+    });
     return found != all_.end() ? *found : all_.emplace_back(llm::Measured{configuration, {}});
   }
 

@@ -4,9 +4,11 @@
 // Vectors are matrices with one row: x with a step of incx is 1 x n with columns incx apart. So
 // y = A x is y' = x' A', a rank-one update a product with one term, a scaled sum one with a factor
 // of one.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "blas.h"
@@ -22,6 +24,10 @@ struct Constants {
   double one = 1, zero = 0;
   float one_single = 1, zero_single = 0;
 };
+
+// What a sum comes in, to be summed up: parts of up to three numbers.
+constexpr std::uint64_t kMostParts = 1024, kInOnePart = 64;  // elements
+constexpr std::uint64_t kResultBytes = kMostParts * 3 * sizeof(double);
 
 int status_of(Status status) {
   switch (status) {
@@ -61,7 +67,7 @@ int refused(const char* function) {
 int create(void** handle) {
   if (handle == nullptr) return kInvalid;
   if (const Status status = session().ready(); status != kOk) return status_of(status);
-  const auto memory = session().memory.allocate(sizeof(Constants) + sizeof(double));
+  const auto memory = session().memory.allocate(sizeof(Constants) + kResultBytes);
   if (!memory) return status_of(memory.error());
   const Constants constants;
   const Status status = session().memory.copy_in(0, *memory, &constants, sizeof constants);
@@ -186,6 +192,8 @@ int gemm_each(void* handle, int ta, int tb, const Sizes& sizes, const void* alph
               const MatrixArgument& c) {
   if (handle == nullptr) return kNotInitialized;
   if (sizes.batch < 0) return kInvalid;
+  if (is_captured(static_cast<BlasHandle*>(handle)->stream))
+    return refused("a batch by pointers in a captured stream");
   const auto count = static_cast<std::size_t>(sizes.batch);
   std::vector<void*> each[3];
   const void* const lists[] = {a.at, b.at, c.at};
@@ -233,6 +241,7 @@ int axpy(void* handle, std::int64_t n, const void* alpha, const MatrixArgument& 
          const MatrixArgument& y) {
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr) return kInvalid;
+  if (n <= 0) return kSuccess;
   if (x.step < 1 || y.step < 1) return refused("vectors from the end");
   const BlasHandle& is = *static_cast<BlasHandle*>(handle);
   return product(handle, 0, type_of<T>(), type_of<T>(), {1, n, 1},
@@ -243,17 +252,69 @@ template <class T>
 int scal(void* handle, std::int64_t n, const void* alpha, const MatrixArgument& x) {
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr) return kInvalid;
-  if (x.step < 1) return refused("vectors from the end");
+  if (n <= 0 || x.step < 1) return kSuccess;
   return product(handle, 0, type_of<T>(), type_of<T>(), {1, n, 0}, {nullptr, 1}, {nullptr, 1}, x,
                  factors<T>(*static_cast<BlasHandle*>(handle), nullptr, alpha, T{1}));
 }
 
-// Into memory on the device, which is fetched where the program wants it here.
-template <class T>
-int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgument& y, T* result) {
+Index parts_of(std::int64_t n) {
+  const auto elements = static_cast<std::uint64_t>(std::max<std::int64_t>(n, 0));
+  return static_cast<Index>(std::clamp<std::uint64_t>(elements / kInOnePart, 1, kMostParts));
+}
+
+Status launch_dot(const BlasHandle& is, std::int64_t n, const MatrixArgument& x,
+                  const MatrixArgument& y) {
+  const Index parts = parts_of(n);
+  const auto elements = static_cast<std::uint64_t>(std::max<std::int64_t>(n, 0));
+  return run_own("dot_parts_f", is.stream, parts, x.at, x.step, y.at, y.step, is.result, elements,
+                 parts);
+}
+
+// `each` numbers for every part, from the device.
+std::vector<double> fetched(const BlasHandle& is, std::int64_t n, std::size_t each,
+                            Status& status) {
+  std::vector<double> numbers(parts_of(n) * each);
+  if (status == kOk)
+    status = session().memory.copy_out(number_of(is.stream), numbers.data(), is.result,
+                                       numbers.size() * sizeof(double), false);
+  return numbers;
+}
+
+// What keeps a sum from being asked for; 0: nothing.
+int wrong(const void* handle, const MatrixArgument& x, const MatrixArgument& y,
+          const void* result) {
   if (handle == nullptr) return kNotInitialized;
   if (result == nullptr) return kInvalid;
   if (x.step < 1 || y.step < 1) return refused("vectors from the end");
+  const BlasHandle& is = *static_cast<const BlasHandle*>(handle);
+  if (!is.on_device() && is_captured(is.stream))
+    return refused("a sum for the program from a captured stream");
+  return kSuccess;
+}
+
+// Into memory on the device, which is fetched where the program wants it here.
+int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgument& y,
+        float* result) {
+  if (const int status = wrong(handle, x, y, result); status != kSuccess) return status;
+  const BlasHandle& is = *static_cast<BlasHandle*>(handle);
+  if (n <= 0 && !is.on_device()) {
+    *result = 0;
+    return kSuccess;
+  }
+  Status status = launch_dot(is, n, x, y);
+  if (status != kOk) return status_of(status);
+  if (is.on_device())
+    return status_of(
+        run_own("sum_parts_f", is.stream, 1, is.result, parts_of(n), result, Index{1}));
+  const std::vector<double> parts = fetched(is, n, 1, status);
+  *result = static_cast<float>(std::accumulate(parts.begin(), parts.end(), 0.0));
+  return status_of(status);
+}
+
+int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgument& y,
+        double* result) {
+  using T = double;
+  if (const int status = wrong(handle, x, y, result); status != kSuccess) return status;
   const BlasHandle& is = *static_cast<BlasHandle*>(handle);
   if (n <= 0 && !is.on_device()) {
     *result = 0;
@@ -271,13 +332,35 @@ int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgum
   return status_of(session().memory.copy_out(number_of(is.stream), result, to, sizeof(T), false));
 }
 
+// Of squares in three sums, as the kernel makes them (LAPACK's dnrm2).
+double norm_of(double large, double small, double middle) {
+  if (large > 0) return std::sqrt(large + (middle * 0x1p-538) * 0x1p-538) * 0x1p538;
+  if (small > 0 && !(middle > 0) && !std::isnan(middle)) return std::sqrt(small) * 0x1p-537;
+  return std::sqrt(middle + (small * 0x1p-537) * 0x1p-537);
+}
+
 template <class T>
 int nrm2(void* handle, std::int64_t n, const MatrixArgument& x, T* result) {
   if (handle != nullptr && static_cast<BlasHandle*>(handle)->on_device())
     return refused("a norm that stays on the device");
-  const int status = dot<T>(handle, n, x, x, result);
-  if (status == kSuccess) *result = std::sqrt(*result);
-  return status;
+  if (const int status = wrong(handle, x, x, result); status != kSuccess) return status;
+  const BlasHandle& is = *static_cast<BlasHandle*>(handle);
+  *result = 0;
+  if (n <= 0) return kSuccess;
+  Status status = kOk;
+  if constexpr (std::is_same_v<T, float>) {
+    status = launch_dot(is, n, x, x);
+    const std::vector<double> parts = fetched(is, n, 1, status);
+    *result = static_cast<T>(std::sqrt(std::accumulate(parts.begin(), parts.end(), 0.0)));
+  } else {
+    status = run_own("norm_parts_d", is.stream, parts_of(n), x.at, x.step, is.result,
+                     static_cast<std::uint64_t>(n), parts_of(n));
+    const std::vector<double> parts = fetched(is, n, 3, status);
+    double sums[3] = {};
+    for (std::size_t i = 0; i < parts.size(); ++i) sums[i % 3] += parts[i];
+    *result = norm_of(sums[0], sums[1], sums[2]);
+  }
+  return status_of(status);
 }
 
 int copy_vector(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgument& y,
@@ -338,9 +421,10 @@ int factorise(void* handle, const char* kernel, int n, const void* matrices, int
                            static_cast<Index>(count)));
 }
 
-Status copy_columns(void* to, std::int64_t to_step, const void* from, std::int64_t from_step,
-                    std::int64_t rows, std::int64_t columns, std::int64_t element, bool in,
-                    void* stream) {
+int copy_columns(void* to, std::int64_t to_step, const void* from, std::int64_t from_step,
+                 std::int64_t rows, std::int64_t columns, std::int64_t element, bool in,
+                 void* stream) {
+  if (std::min(rows, columns) < 0 || std::min({to_step, from_step, element}) < 1) return kInvalid;
   Status status = kOk;
   const auto bytes = static_cast<std::uint64_t>(rows * element);
   for (std::int64_t i = 0; i < columns && status == kOk && bytes > 0; ++i) {
@@ -350,7 +434,15 @@ Status copy_columns(void* to, std::int64_t to_step, const void* from, std::int64
         in ? session().memory.copy_in(number_of(stream), number_of(there), here, bytes)
            : session().memory.copy_out(number_of(stream), there, number_of(here), bytes, false);
   }
-  return status;
+  return status_of(status);
+}
+
+int copy_vector_columns(void* to, std::int64_t to_step, const void* from, std::int64_t from_step,
+                        std::int64_t n, std::int64_t element, bool in) {
+  if (to_step != 1 || from_step != 1)
+    return copy_columns(to, to_step, from, from_step, 1, n, element, in, nullptr);
+  const std::int64_t step = std::max<std::int64_t>(n, 1);
+  return copy_columns(to, step, from, step, n, 1, element, in, nullptr);
 }
 
 }  // namespace
@@ -484,7 +576,7 @@ CUDA_EXPORT int cublasGetLoggerCallback(void (**callback)(const char*)) {
   }                                                                                                \
   CUDA_EXPORT int cublas##letter##dot_v2##suffix(void* handle, Size n, const T* x, Size incx,      \
                                                  const T* y, Size incy, T* result) {               \
-    return answered([&] { return dot<T>(handle, n, {x, incx}, {y, incy}, result); });              \
+    return answered([&] { return dot(handle, n, {x, incx}, {y, incy}, result); });                 \
   }                                                                                                \
   CUDA_EXPORT int cublas##letter##nrm2_v2##suffix(void* handle, Size n, const T* x, Size incx,     \
                                                   T* result) {                                     \
@@ -556,32 +648,21 @@ FACTORS(D, "d")
 #define COPIES(suffix, Size)                                                                       \
   CUDA_EXPORT int cublasSetVector##suffix(Size n, Size element, const void* from, Size incx,       \
                                           void* to, Size incy) {                                   \
-    return answered([&] {                                                                          \
-      const bool packed = incx == 1 && incy == 1;                                                  \
-      return status_of(packed ? copy_columns(to, n, from, n, n, 1, element, true, nullptr)         \
-                              : copy_columns(to, incy, from, incx, 1, n, element, true, nullptr)); \
-    });                                                                                            \
+    return answered([&] { return copy_vector_columns(to, incy, from, incx, n, element, true); });  \
   }                                                                                                \
   CUDA_EXPORT int cublasGetVector##suffix(Size n, Size element, const void* from, Size incx,       \
                                           void* to, Size incy) {                                   \
-    return answered([&] {                                                                          \
-      const bool packed = incx == 1 && incy == 1;                                                  \
-      return status_of(packed                                                                      \
-                           ? copy_columns(to, n, from, n, n, 1, element, false, nullptr)           \
-                           : copy_columns(to, incy, from, incx, 1, n, element, false, nullptr));   \
-    });                                                                                            \
+    return answered([&] { return copy_vector_columns(to, incy, from, incx, n, element, false); }); \
   }                                                                                                \
   CUDA_EXPORT int cublasSetMatrix##suffix(Size rows, Size columns, Size element, const void* from, \
                                           Size lda, void* to, Size ldb) {                          \
-    return answered([&] {                                                                          \
-      return status_of(copy_columns(to, ldb, from, lda, rows, columns, element, true, nullptr));   \
-    });                                                                                            \
+    return answered(                                                                               \
+        [&] { return copy_columns(to, ldb, from, lda, rows, columns, element, true, nullptr); });  \
   }                                                                                                \
   CUDA_EXPORT int cublasGetMatrix##suffix(Size rows, Size columns, Size element, const void* from, \
                                           Size lda, void* to, Size ldb) {                          \
-    return answered([&] {                                                                          \
-      return status_of(copy_columns(to, ldb, from, lda, rows, columns, element, false, nullptr));  \
-    });                                                                                            \
+    return answered(                                                                               \
+        [&] { return copy_columns(to, ldb, from, lda, rows, columns, element, false, nullptr); }); \
   }
 COPIES(, int)
 COPIES(_64, std::int64_t)

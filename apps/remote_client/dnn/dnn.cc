@@ -28,7 +28,7 @@ struct Convolution : Window {
   int mode = 1, groups = 1, math = 0, reorder = 0;
 };
 struct Pooling : Window {
-  int mode = 0;
+  int mode = 0, nans = 0;
 };
 struct Algorithm {  // cudnnConvolutionFwdAlgoPerf_t
   int algorithm, status;
@@ -213,6 +213,7 @@ int algorithms(const void* x, const void* w, const void* by, const void* y, int 
       results == nullptr || room < 1)
     return kCodes.invalid;
   const Sides of{as<Tensor>(x), as<Filter>(w), as<Convolution>(by), as<Tensor>(y)};
+  if (of.x.n < 1 || of.image_bytes() == 0) return kCodes.invalid;  // one of them was never set
   results[0] = {};
   results[0].algorithm = kGemmAlgorithm, results[0].memory = of.workspace();
   results[0].determinism = 1;
@@ -482,20 +483,21 @@ CUDA_EXPORT int cudnnConvolutionBiasActivationForward(
     if (status == 0) status = map(handle, as<Tensor>(bias_is), bias, to, y, 1, 1);
     const auto& how = as<Activation>(activation);
     if (status != 0 || how.mode == kIdentity) return status;
-    return map(handle, to, y, to, y, 1, 0, how.mode, how.by());
+    return map(handle, to, y, to, y, 1, 0, how.kind(), how.by());
   });
 }
 
 // ---- pooling, activations, sums ----
 
-CUDA_EXPORT int cudnnSetPooling2dDescriptor(void* pooling, int mode, int, int height, int width,
-                                            int pad_h, int pad_w, int step_h, int step_w) {
+CUDA_EXPORT int cudnnSetPooling2dDescriptor(void* pooling, int mode, int nans, int height,
+                                            int width, int pad_h, int pad_w, int step_h,
+                                            int step_w) {
   if (pooling == nullptr || std::min({height, width, step_h, step_w}) < 1 ||
       std::min(pad_h, pad_w) < 0 || pad_h >= height || pad_w >= width || mode < 0 || mode > 3)
     return kCodes.invalid;
   auto& is = *static_cast<Pooling*>(pooling);
   static_cast<Window&>(is) = {height, width, pad_h, pad_w, step_h, step_w, 1, 1};
-  is.mode = mode;
+  is.mode = mode, is.nans = nans;
   return 0;
 }
 CUDA_EXPORT int cudnnSetPoolingNdDescriptor(void* pooling, int mode, int nans, int count,
@@ -521,7 +523,7 @@ CUDA_EXPORT int cudnnPoolingForward(void* handle, const void* pooling, const voi
       return kCodes.invalid;
     return kCodes.of(run_own("tensor_pool", as<Handle>(handle).stream, to.count(), x, y,
                              static_cast<Shape>(from), static_cast<Shape>(to),
-                             static_cast<Window>(by), by.mode, number(alpha), number(beta),
+                             static_cast<Window>(by), by.mode, by.nans, number(alpha), number(beta),
                              to.count()));
   });
 }
@@ -552,7 +554,7 @@ CUDA_EXPORT int cudnnActivationForward(void* handle, void* activation, const voi
     if (!as<Tensor>(x_is).same_sizes(as<Tensor>(y_is))) return kCodes.invalid;
     const auto& how = as<Activation>(activation);
     return map(handle, as<Tensor>(x_is), x, as<Tensor>(y_is), y, number(alpha), number(beta),
-               how.mode, how.by());
+               how.kind(), how.by());
   });
 }
 CUDA_EXPORT int cudnnAddTensor(void* handle, const void* alpha, const void* a_is, const void* a,

@@ -27,6 +27,12 @@ struct Tensor : Shape {
 struct Activation {
   int mode = kIdentity, nans = 0;
   double how = 0, swish = 1;
+  // As the kernels number it.
+  int kind() const {
+    constexpr int kRelu = 1, kClippedRelu = 3, kReluOfNumbers = 8, kClippedReluOfNumbers = 9;
+    if (nans != 0) return mode;
+    return mode == kRelu ? kReluOfNumbers : mode == kClippedRelu ? kClippedReluOfNumbers : mode;
+  }
   float by() const { return static_cast<float>(mode == 6 ? swish : how); }
 };
 

@@ -290,12 +290,16 @@ CUDA_EXPORT Status cuCtxGetApiVersion(void*, unsigned* version) {
 CUDA_EXPORT Status cuCtxSynchronize() {
   return asked_about(guarded([] { return session().streams.synchronise(); }));
 }
-CUDA_EXPORT Status cuCtxGetLimit(std::size_t* value, int) {
+constexpr int kMallocHeapSize = 2;  // CUlimit; the others change nothing
+CUDA_EXPORT Status cuCtxGetLimit(std::size_t* value, int which) {
   if (value == nullptr) return kInvalidValue;
-  *value = 0;
+  *value = which == kMallocHeapSize ? session().memory.heap_limit() : 0;
   return kOk;
 }
-CUDA_EXPORT Status cuCtxSetLimit(int, std::size_t) { return kOk; }
+CUDA_EXPORT Status cuCtxSetLimit(int which, std::size_t value) {
+  if (which != kMallocHeapSize) return kOk;
+  return guarded([&] { return session().memory.limit_heap(value); });
+}
 CUDA_EXPORT Status cuCtxSetCacheConfig(int) { return kOk; }
 CUDA_EXPORT Status cuCtxGetCacheConfig(int* config) {
   if (config == nullptr) return kInvalidValue;

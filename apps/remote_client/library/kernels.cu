@@ -112,6 +112,42 @@ DEVICE void pass(const Complex<T>* from, Complex<T>* to, const Complex<T>* roots
 FFT(float, f)
 FFT(double, d)
 
+// --- sums of vectors -----------------------------------------------------------------------------
+
+// Each of `count` threads sums what belongs to the elements me(), me() + count, ...; in double
+// precision, so that products of floats neither leave the range nor are lost among millions.
+KERNEL dot_parts_f(const float* x, long long x_step, const float* y, long long y_step,
+                   double* parts, unsigned long long n, Index count) {
+  if (me() >= count) return;
+  double sum = 0;
+  for (unsigned long long i = me(); i < n; i += count)
+    sum += static_cast<double>(x[i * x_step]) * static_cast<double>(y[i * y_step]);
+  parts[me()] = sum;
+}
+KERNEL sum_parts_f(const double* parts, Index from, float* to, Index count) {
+  if (me() >= count) return;
+  double sum = 0;
+  for (Index i = 0; i < from; ++i) sum += parts[i];
+  *to = static_cast<float>(sum);
+}
+// Squares of doubles in three sums (Blue 1978): of those that would be too large, made smaller, of
+// those that would vanish, made larger, and of the others.
+KERNEL norm_parts_d(const double* x, long long step, double* parts, unsigned long long n,
+                    Index count) {
+  if (me() >= count) return;
+  double large = 0, small = 0, middle = 0;
+  for (unsigned long long i = me(); i < n; i += count) {
+    const double one = x[i * step] < 0 ? -x[i * step] : x[i * step];
+    if (one > 0x1p486)
+      large += (one * 0x1p-538) * (one * 0x1p-538);
+    else if (one < 0x1p-511)
+      small += (one * 0x1p537) * (one * 0x1p537);
+    else
+      middle += one * one;
+  }
+  parts[3 * me()] = large, parts[3 * me() + 1] = small, parts[3 * me() + 2] = middle;
+}
+
 // --- dense factors -------------------------------------------------------------------------------
 
 // Each thread: L (of ones on its diagonal) and U of one matrix of n x n, column after column, in
@@ -364,8 +400,19 @@ DEVICE float gelu(float x) {
   return 0.5F * x * (1 + hyperbolic_tangent(0.79788456F * (x + 0.044715F * x * x * x)));
 }
 
-// Numbers of cudnnActivationMode_t, and one more.
-enum { kSigmoid, kRelu, kTanh, kClippedRelu, kElu, kIdentity, kSwish, kGelu };
+// Numbers of cudnnActivationMode_t, and more: for the last two what is no number is 0.
+enum {
+  kSigmoid,
+  kRelu,
+  kTanh,
+  kClippedRelu,
+  kElu,
+  kIdentity,
+  kSwish,
+  kGelu,
+  kReluOfNumbers,
+  kClippedReluOfNumbers
+};
 DEVICE float activated(float x, int kind, float how) {
   switch (kind) {
     case kSigmoid:
@@ -382,6 +429,10 @@ DEVICE float activated(float x, int kind, float how) {
       return x / (1 + exponential(-how * x));
     case kGelu:
       return gelu(x);
+    case kReluOfNumbers:
+      return x > 0 ? x : 0;
+    case kClippedReluOfNumbers:
+      return x > how ? how : x > 0 ? x : 0;
     default:
       return x;
   }
@@ -498,22 +549,24 @@ struct Window {  // over h and w
   int height, width, pad_h, pad_w, step_h, step_w, apart_h, apart_w;
 };
 
-// Numbers of cudnnPoolingMode_t: the largest, the mean with the padding, without it.
-KERNEL tensor_pool(const float* x, float* y, Tensor from, Tensor to, Window by, int mode,
+// Numbers of cudnnPoolingMode_t: the largest, the mean with the padding, without it. `nans`: what
+// is no number counts as the largest; else only where there is nothing else.
+KERNEL tensor_pool(const float* x, float* y, Tensor from, Tensor to, Window by, int mode, int nans,
                    float alpha, float beta, Index count) {
   const Index i = me();
   if (i >= count) return;
   int n, c, h, w;
   const int at = tensor_place(to, i, c, h, w, n);
   const float* const plane = x + n * from.sn + c * from.sc;
-  float most = -__builtin_inff(), sum = 0;
+  float most = nans != 0 ? -__builtin_inff() : __builtin_nanf(""), sum = 0;
   int inside = 0;
   for (int r = 0; r < by.height; ++r)
     for (int s = 0; s < by.width; ++s) {
       const int row = h * by.step_h - by.pad_h + r, column = w * by.step_w - by.pad_w + s;
       if (row < 0 || row >= from.h || column < 0 || column >= from.w) continue;
       const float value = plane[row * from.sh + column * from.sw];
-      most = value > most || value != value ? value : most, sum += value, ++inside;
+      const float odd = nans != 0 ? value : most;
+      most = value > most || odd != odd ? value : most, sum += value, ++inside;
     }
   const int taken = mode == 1 ? by.height * by.width : inside;
   blend(y + at, mode == 1 || mode == 2 ? sum / static_cast<float>(taken) : most, alpha, beta);

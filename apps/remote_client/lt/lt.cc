@@ -97,6 +97,11 @@ const char* missing_in(const Work& work) {
     return "cublasLtMatmul (an epilogue other than bias, ReLU, GELU)";
   if (epilogue != kPlain && work.d.type() == kFloat64)
     return "cublasLtMatmul (an epilogue in double precision)";
+  const auto scale = static_cast<std::uint32_t>(work.how.at(kScaleType));
+  if (work.a.type() == kFloat64
+          ? scale != kFloat64
+          : scale != kFloat32 && (scale != kFloat16 || work.d.type() != kFloat16))
+    return "cublasLtMatmul (factors of this type)";
   const bool wider = work.a.type() != kFloat64 && work.d.type() == kFloat32;
   if (work.a.type() != work.b.type() || (work.a.type() != work.d.type() && !wider) ||
       work.c.type() != work.d.type())
@@ -118,12 +123,18 @@ bool fits(const Work& work) {
 }
 
 std::uint64_t factor(const Work& work, const void* at) {
-  double value = 0;
-  if (work.how.at(kScaleType) == kFloat64)
+  const auto read = [at](auto value) {
     std::memcpy(&value, at, sizeof value);
-  else if (float single = 0; std::memcpy(&single, at, sizeof single))
-    value = single;
-  return std::bit_cast<std::uint64_t>(value);
+    return std::bit_cast<std::uint64_t>(static_cast<double>(value));
+  };
+  switch (work.how.at(kScaleType)) {
+    case kFloat64:
+      return read(double{});
+    case kFloat16:
+      return read(_Float16{});
+    default:
+      return read(float{});
+  }
 }
 
 Gemm product(const Work& work, const void* alpha, const void* beta) {

@@ -188,6 +188,13 @@ inline void* own_default(void* stream) {
   return stream == nullptr ? handle_of(client::kPerThreadStream) : stream;
 }
 
+// What is launched in the stream goes into a graph: nothing comes of it now that a function could
+// answer, or needs to go on.
+inline bool is_captured(const void* stream) {
+  const auto state = session().captures.state_of(number_of(stream));
+  return state && state->status != 0;
+}
+
 // Stores what was got where the program wants it.
 template <class T, class Into>
 Status give(const client::Got<T>& got, Into* into) {

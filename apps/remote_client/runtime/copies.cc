@@ -26,11 +26,6 @@ Direction direction_of(const void* to, const void* from, int kind) {
   return found;
 }
 
-bool is_capturing(void* stream) {
-  const auto state = session().captures.state_of(number_of(stream));
-  return state && state->status != 0;
-}
-
 // Rows through packed memory on the device: one operation for the bytes instead of one per row.
 Status rows_in(const RowsCopy& rows, void* stream) {
   const std::uint64_t bytes = rows.width * rows.rows;
@@ -158,7 +153,7 @@ Status copy_rows(const RowsCopy& rows, void* stream, bool may_be_later) {
                                                                .from_pitch = rows.from_pitch,
                                                                .width = rows.width,
                                                                .rows = rows.rows});
-  if (is_capturing(stream) || (!direction.to_device && !direction.from_device))
+  if (is_captured(stream) || (!direction.to_device && !direction.from_device))
     return each_row(rows, stream);
   return direction.to_device ? rows_in(rows, stream) : rows_out(rows, stream);
 }

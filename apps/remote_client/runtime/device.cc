@@ -215,15 +215,17 @@ CUDA_EXPORT Status cudaDeviceGetP2PAttribute(int* value, int attribute, int from
   });
 }
 
-// Limits can be set and are then told; they change nothing here.
+// Limits can be set and are then told; but for the heap of malloc in kernels they change nothing.
+constexpr int kMallocHeapSize = 2;
 static std::size_t limits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
 CUDA_EXPORT Status cudaDeviceGetLimit(std::size_t* value, int which) {
   if (value == nullptr || which < 0 || which >= 8) return remember(kInvalidValue);
-  *value = limits[which];
+  *value = which == kMallocHeapSize ? session().memory.heap_limit() : limits[which];
   return kOk;
 }
 CUDA_EXPORT Status cudaDeviceSetLimit(int which, std::size_t value) {
   if (which < 0 || which >= 8) return remember(kInvalidValue);
+  if (which == kMallocHeapSize) return guarded([&] { return session().memory.limit_heap(value); });
   limits[which] = value;
   return kOk;
 }

@@ -126,6 +126,8 @@ int zero_pivot(void* handle, void* info, int* position) {
   const Handle& is = *static_cast<Handle*>(handle);
   const Factors& factors = *static_cast<Factors*>(info);
   int found = -1;
+  if (is_captured(is.stream))
+    return kCodes.refused("cusparseXcsrilu02_zeroPivot (in a captured stream)");
   if (factors.zero != 0) {
     const Status status =
         session().memory.copy_out(number_of(is.stream), &found, factors.zero, sizeof found, false);

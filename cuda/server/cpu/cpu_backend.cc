@@ -18,6 +18,7 @@
 #include "server/gemm.h"
 #include "server/library_calls.h"
 #include "wire/operations.h"
+#include "wire/products.h"
 
 namespace partita::remote::cpu {
 
@@ -61,8 +62,8 @@ struct CpuBackend::Recorded {
 
 namespace {
 
-// Of each stream, so that all streams' together are never more than the driver has, which sessions
-// may share.
+// Of each stream, as far as there are lanes, so that all streams' together are never more than the
+// driver has, which sessions may share.
 constexpr std::size_t kRecords = drivers::cpu_mask::kMaxEvents / drivers::cpu_mask::kMaxLanes - 1;
 
 std::uint64_t now_ns() {
@@ -85,6 +86,11 @@ tl::unexpected<Refused> refused(const Error& error) {
 
 ptx::Extent extent(const Extent3& of) { return {of.x, of.y, of.z}; }
 
+struct Progress {  // of the work-groups of a task
+  std::atomic<std::int64_t> left;
+  std::atomic<bool> begun = false;
+};
+
 void fill(std::span<std::byte> row, std::uint32_t value, std::uint32_t element) {
   if (element == 1)
     return void(std::memset(row.data(), static_cast<int>(value & 0xff), row.size()));
@@ -103,7 +109,8 @@ CpuBackend::CpuBackend(CpuOptions options, std::shared_ptr<SharedUnits> units)
       units_(std::move(units)),
       driver_(&units_->driver()),
       times_(options_.measured),
-      places_(options_.tenant, times_) {}
+      places_(options_.tenant, times_),
+      lanes_(units_, options_.lanes) {}
 
 Result<std::unique_ptr<CpuBackend>> CpuBackend::open(const CpuOptions& options) {
   if (options.units < 1 || options.units > hw::kMaxUnits)
@@ -113,7 +120,7 @@ Result<std::unique_ptr<CpuBackend>> CpuBackend::open(const CpuOptions& options) 
   backend->machine_ = TRY(ptx::Machine::open(
       std::min(kGlobalsBytes + backend->device_.arena_bytes, ptx::kMaxArenaBytes)));
   server::load_blas();
-  auto lanes = TRY(StreamLanes::open(*backend->units_));
+  auto lanes = TRY(StreamLanes::open(backend->lanes_));
   backend->streams_.emplace(kDefaultStream, Stream{.lanes = std::move(lanes)});
   return backend;
 }
@@ -153,6 +160,12 @@ Answered<void> CpuBackend::allocate(std::uint64_t address, std::uint64_t bytes) 
   return {};
 }
 
+Answered<void> CpuBackend::limit_heap(std::uint64_t bytes) {
+  static_assert(kHeapBytes == ptx::kHeapBytes);
+  if (auto done = machine_->limit_heap(bytes); !done) return refused(done.error());
+  return {};
+}
+
 void CpuBackend::release(std::uint64_t address) { static_cast<void>(machine_->release(address)); }
 
 std::span<std::byte> CpuBackend::mapped(std::uint64_t address, std::uint64_t bytes, bool write) {
@@ -181,9 +194,10 @@ Answered<Id> CpuBackend::create(const server::ObjectSpec& spec) {
     if (!loaded) return refused(loaded.error());
     modules_.emplace(next_, *loaded);
   } else if (const auto* stream = std::get_if<server::StreamSpec>(&spec)) {
-    auto lanes = StreamLanes::open(*units_);
+    auto lanes = StreamLanes::open(lanes_);
     if (!lanes) return refuse(server::kOutOfMemory, to_string(lanes.error()));
-    streams_.emplace(next_, Stream{.lanes = *std::move(lanes), .blocking = stream->blocking});
+    streams_.emplace(next_,
+                     Stream{.id = next_, .lanes = *std::move(lanes), .blocking = stream->blocking});
   } else if (std::holds_alternative<server::EventSpec>(spec)) {
     events_.emplace(next_, Event{});
   } else {
@@ -245,7 +259,7 @@ Answered<server::GlobalPlace> CpuBackend::find_global(Id module, const std::stri
 
 // ---- what work is ----
 
-Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
+Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::LaunchWork work) {
   ptx::Launch launch;
   const Kernel& kernel = kernels_.at(work.kernel);
   launch.kernel = kernel.id;
@@ -264,10 +278,6 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
   const std::int64_t groups = run->groups();
   if (groups < 1) return Item(Task{});
   const std::shared_ptr<Stamps> stamps = times_.next(kernel.name, work);
-  struct Progress {
-    std::atomic<std::int64_t> left;
-    std::atomic<bool> begun = false;
-  };
   const auto progress = std::make_shared<Progress>(groups);
   return Item(Task{.run =
                        [shared = shared_, run, progress, stamps](std::int64_t group) {
@@ -284,7 +294,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::LaunchWork work) {
                          shared->running.erase(run);
                        },
                    .groups = groups,
-                   .place = places_.next(kernel.name)});
+                   .place = places_.next(kernel.name, work, stream)});
 }
 
 void CpuBackend::Shared::tell_outcome(const ptx::Run& run) {
@@ -306,13 +316,14 @@ void CpuBackend::Shared::tell_outcome(const ptx::Run& run) {
             .text = ptx::to_text(*fatal)});
 }
 
-Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
+Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::StreamWork work) {
   const auto task = [this](auto what) {
     return Item(Task{[shared = shared_, what = std::move(what)](std::int64_t) {
       if (!shared->skips()) what();
     }});
   };
-  if (auto* launch = std::get_if<server::LaunchWork>(&work)) return item_of(std::move(*launch));
+  if (auto* launch = std::get_if<server::LaunchWork>(&work))
+    return item_of(stream, std::move(*launch));
   if (auto* in = std::get_if<server::CopyInWork>(&work)) {
     const auto to = machine_->writable(in->to, in->bytes->size());
     if (!to) return refused(to.error());
@@ -350,7 +361,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
         fill(to.subspan(row * plan.pitch, width), plan.value, plan.element);
     });
   }
-  if (auto* gemm = std::get_if<server::GemmWork>(&work)) return item_of(gemm->what);
+  if (auto* gemm = std::get_if<server::GemmWork>(&work)) return item_of(stream, gemm->what);
   if (const auto* call = std::get_if<server::CallWork>(&work))
     return server::refuse(server::kNotSupported,
                           fmt::format("{}, on this device", call->function->name));
@@ -365,7 +376,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(server::StreamWork work) {
   return Item(Hold{std::get<server::HoldWork>(work).tag});
 }
 
-Answered<CpuBackend::Item> CpuBackend::item_of(const Gemm& gemm) {
+Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, const Gemm& gemm) {
   std::vector<std::byte*> places;
   for (const auto& [at, bytes] : server::operands(gemm)) {
     if (places.empty()) {
@@ -379,24 +390,34 @@ Answered<CpuBackend::Item> CpuBackend::item_of(const Gemm& gemm) {
     }
   }
   const std::int64_t parts = server::parts_of(gemm, units_->units());
-  return Item(Task{.run =
-                       [shared = shared_, gemm, places, parts](std::int64_t part) {
-                         server::multiply(gemm, places, part, parts,
-                                          [&] { return shared->skips(); });
-                       },
-                   .groups = parts});
+  const auto [grid, block] = product_shape(gemm);
+  const server::LaunchWork as{.grid = grid, .block = block};
+  const std::shared_ptr<Stamps> stamps = times_.next(kProduct, as);
+  const auto progress = std::make_shared<Progress>(parts);
+  return Item(
+      Task{.run =
+               [shared = shared_, gemm, places, parts, stamps, progress](std::int64_t part) {
+                 if (stamps && !progress->begun.exchange(true))
+                   stamps->begun = static_cast<std::int64_t>(now_ns());
+                 server::multiply(gemm, places, part, parts, [&] { return shared->skips(); });
+                 if (--progress->left == 0 && stamps)
+                   stamps->ended = static_cast<std::int64_t>(now_ns());
+               },
+           .groups = parts,
+           .place = places_.next(kProduct, as, stream)});
 }
 
 // Nodes stand in an order that suits their dependencies.
-Answered<void> CpuBackend::add_items(const server::GraphSpec& graph, std::vector<Item>& items) {
+Answered<void> CpuBackend::add_items(Id stream, const server::GraphSpec& graph,
+                                     std::vector<Item>& items) {
   for (const server::GraphSpec::Node& node : graph.nodes) {
     if (node.empty) continue;
     const auto* branch = std::get_if<server::BranchWork>(&node.work);
     if (branch != nullptr && branch->kind == kOnce) {
-      if (Answered<void> ok = add_items(*branch->bodies.front(), items); !ok) return ok;
+      if (Answered<void> ok = add_items(stream, *branch->bodies.front(), items); !ok) return ok;
       continue;
     }
-    Answered<Item> item = item_of(node.work);
+    Answered<Item> item = item_of(stream, node.work);
     if (!item) return tl::unexpected<Refused>(item.error());
     items.push_back(*std::move(item));
   }
@@ -427,7 +448,7 @@ bool CpuBackend::decide(Stream& stream, Branch branch) {
   const server::GraphSpec* const body = server::body_at(branch.work, value);
   if (body == nullptr) return true;
   std::vector<Item> items;
-  if (const Answered<void> ok = add_items(*body, items); !ok) {
+  if (const Answered<void> ok = add_items(stream.id, *body, items); !ok) {
     if (!shared_->dead.exchange(true))
       shared_->notify({.kind = Completed::Kind::fault,
                        .status = ok.error().status,
@@ -448,9 +469,9 @@ Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
   if (std::holds_alternative<server::CopyOutWork>(work)) places_.request_ended(false);
   std::vector<Item> items;
   if (const auto* graph = std::get_if<server::GraphWork>(&work)) {
-    if (Answered<void> ok = add_items(graphs_.at(graph->graph), items); !ok) return ok;
+    if (Answered<void> ok = add_items(id, graphs_.at(graph->graph), items); !ok) return ok;
   } else {
-    Answered<Item> item = item_of(std::move(work));
+    Answered<Item> item = item_of(id, std::move(work));
     if (!item) return tl::unexpected<Refused>(item.error());
     items.push_back(*std::move(item));
   }
@@ -458,18 +479,9 @@ Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
   return {};
 }
 
+// The default stream waits for all blocking ones, and they for it.
 void CpuBackend::push(Id id, Item item) {
   Stream& stream = streams_.at(id);
-  order_against_default(id, stream);
-  ++stream.counters->unfinished;
-  ++stream.enqueued;
-  stream.pending.push_back(std::move(item));
-  if (stream.pending.size() == 1) pump();
-}
-
-// The default stream waits for all blocking ones, and they for it.
-void CpuBackend::order_against_default(Id id, Stream& stream) {
-  if (!stream.blocking) return;
   // `waits` goes on once `other` got to where it is now.
   const auto wait_here = [this](Stream& waits, Stream& other) {
     const auto here = std::make_shared<Recorded>();
@@ -480,18 +492,23 @@ void CpuBackend::order_against_default(Id id, Stream& stream) {
     pump();
   };
   Stream& first = streams_.at(kDefaultStream);
-  if (id != kDefaultStream) {
+  if (stream.blocking && id != kDefaultStream) {
     if (first.enqueued != stream.seen_default && first.counters->unfinished > 0)
       wait_here(stream, first);
     stream.seen_default = first.enqueued;
-    return;
   }
-  for (auto& [other_id, other] : streams_) {
-    if (other_id == kDefaultStream || !other.blocking) continue;
-    std::int64_t& seen = stream.seen[other_id];
-    if (other.enqueued != seen && other.counters->unfinished > 0) wait_here(stream, other);
-    seen = other.enqueued;
+  if (id == kDefaultStream) {
+    for (auto& [other_id, other] : streams_) {
+      if (other_id == kDefaultStream || !other.blocking) continue;
+      std::int64_t& seen = stream.seen[other_id];
+      if (other.enqueued != seen && other.counters->unfinished > 0) wait_here(stream, other);
+      seen = other.enqueued;
+    }
   }
+  ++stream.counters->unfinished;
+  ++stream.enqueued;
+  stream.pending.push_back(std::move(item));
+  if (stream.pending.size() == 1) pump();
 }
 
 void CpuBackend::pump() {
@@ -525,7 +542,9 @@ void CpuBackend::launch(Stream& stream, Task task) {
 bool CpuBackend::pump(Stream& stream) {
   bool any = false;
   while (!stream.pending.empty() && stream.held == 0) {
-    if (stream.counters->pushed >= kMaxPushed) {
+    const bool shares = stream.lanes.shares();
+    if (shares) shared_->starving = true;  // before the look: who ends afterwards wakes us
+    if (stream.counters->pushed >= kMaxPushed || (shares && stream.lanes.full())) {
       shared_->starving = true;
       return any;
     }
@@ -578,7 +597,7 @@ void CpuBackend::Shared::reach(Recorded& here) {
 
 // Not where there are too many that are not finished; gives back the events of those that are.
 bool CpuBackend::push_record(Stream& stream, const std::shared_ptr<Recorded>& here) {
-  const std::size_t most = kRecords * streams_.size();
+  const std::size_t most = kRecords * std::min(streams_.size(), options_.lanes);
   if (recorded_.size() >= most) {
     shared_->starving = true;  // before the look: who ends afterwards wakes us
     std::erase_if(recorded_, [this](const std::shared_ptr<Recorded>& record) {
@@ -608,7 +627,6 @@ void CpuBackend::resume(std::uint64_t hold) {
 }
 
 void CpuBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
-  places_.request_ended(false);
   if (kind == ObjectKind::stream) {
     push(id, Task{.then = [shared = shared_, tag] {
            shared->notify({.kind = Completed::Kind::reached, .tag = tag});

@@ -3,6 +3,7 @@
 // lane may begin is pushed at once; what waits for a function of the client, or for something that
 // does, stays here until then. Limits: kMaxPushed pieces of work of a stream in its lane, lanes and
 // events as drivers/cpu_mask has them.
+// Lanes: CpuOptions::lanes of a session; streams share what there is of them.
 // On shared units (CpuOptions::shared) a stream is on one lane after another, as its kernels are
 // placed: it waits by an event where its last work is unfinished.
 // Thread rule: one thread; units run what was pushed meanwhile.
@@ -36,6 +37,7 @@ struct CpuOptions {
   std::shared_ptr<Tenant> tenant = {};            // says where kernels run; null: on all units
   server::LaunchTimes::Told measured = {};        // where given, kernels are timed
   std::uint32_t devices = 1;                      // all of them these units and this memory
+  std::size_t lanes = drivers::cpu_mask::kMaxLanes;  // of the units; at least 1
 };
 
 class CpuBackend final : public server::DeviceBackend {
@@ -49,6 +51,7 @@ class CpuBackend final : public server::DeviceBackend {
   Polled poll() override;
   server::Answered<void> allocate(std::uint64_t address, std::uint64_t bytes) override;
   void release(std::uint64_t address) override;
+  server::Answered<void> limit_heap(std::uint64_t bytes) override;
   std::span<std::byte> mapped(std::uint64_t address, std::uint64_t bytes, bool write) override;
   server::Answered<void> put_into(std::uint64_t address, int file, bool keep) override;
   server::Answered<server::Id> create(const server::ObjectSpec& spec) override;
@@ -62,7 +65,7 @@ class CpuBackend final : public server::DeviceBackend {
   bool finished(server::ObjectKind kind, server::Id id) override;
   server::Answered<std::uint64_t> elapsed(server::Id from, server::Id to) override;
   void resume(std::uint64_t hold) override;
-  void request_ended() override { places_.request_ended(true); }
+  void request_ended(bool said) override { places_.request_ended(said); }
 
  private:
   struct Shared;    // with the threads of the units
@@ -93,6 +96,7 @@ class CpuBackend final : public server::DeviceBackend {
     std::atomic<std::int64_t> pushed = 0;      // those in the lane
   };
   struct Stream {
+    server::Id id = server::kDefaultStream;
     StreamLanes lanes = {};
     bool blocking = true;
     std::shared_ptr<Counters> counters = std::make_shared<Counters>();
@@ -107,16 +111,16 @@ class CpuBackend final : public server::DeviceBackend {
   };
   CpuBackend(CpuOptions options, std::shared_ptr<SharedUnits> units);
   void push(server::Id id, Item item);
-  void order_against_default(server::Id id, Stream& stream);
   void pump();
   bool pump(Stream& stream);
   void launch(Stream& stream, Task task);
   bool decide(Stream& stream, Branch branch);
   bool push_record(Stream& stream, const std::shared_ptr<Recorded>& here);
-  server::Answered<Item> item_of(server::StreamWork work);
-  server::Answered<Item> item_of(server::LaunchWork work);
-  server::Answered<Item> item_of(const Gemm& gemm);
-  server::Answered<void> add_items(const server::GraphSpec& graph, std::vector<Item>& items);
+  server::Answered<Item> item_of(server::Id stream, server::StreamWork work);
+  server::Answered<Item> item_of(server::Id stream, server::LaunchWork work);
+  server::Answered<Item> item_of(server::Id stream, const Gemm& gemm);
+  server::Answered<void> add_items(server::Id stream, const server::GraphSpec& graph,
+                                   std::vector<Item>& items);
 
   const CpuOptions options_;
   server::DeviceSnapshot device_;
@@ -126,6 +130,7 @@ class CpuBackend final : public server::DeviceBackend {
   drivers::cpu_mask::CpuMaskDriver* const driver_;
   server::LaunchTimes times_;
   KernelPlaces places_;
+  SessionLanes lanes_;
   std::map<server::Id, Stream> streams_;
   std::map<server::Id, Event> events_;
   std::map<server::Id, server::GraphSpec> graphs_;

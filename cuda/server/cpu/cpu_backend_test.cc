@@ -9,7 +9,10 @@
 #include <utility>
 
 #include "server/cpu/device_facts.h"
+#include "server/memory.h"
+#include "server/modules.h"
 #include "server/testing/conformance.h"
+#include "server/testing/deaf.h"
 #include "wire/operations.h"
 
 namespace partita::remote::cpu {
@@ -216,6 +219,136 @@ TEST(CpuBackend, MemoryInAFileIsThatOfAllWhoHaveIt) {
   ASSERT_TRUE(first->put_into(at, file, false));
   EXPECT_EQ(first->put_into(at, file, false).error().status, server::kNotSupported);
   ::close(file);
+}
+
+// Requests of two kernels, though the client comes to wait, or asks, when all has ended.
+TEST(CpuBackend, RequestsEndWhereTheClientWaitsForWhatHasEnded) {
+  for (const std::string how : {"wait", "ask", "copy"}) {
+    std::size_t kernels = 0;
+    {
+      auto backend = CpuBackend::open(
+          {.units = 2, .memory = 64 << 20, .measured = [&kernels](const auto& all) {
+             kernels = all.size();
+           }});
+      ASSERT_TRUE(backend);
+      const server::SessionLimits limits;
+      server::Deaf channel;
+      server::MemoryImages images;
+      server::Outbox out(channel, limits);
+      server::Allocations allocations;
+      CpuBackend& device = **backend;
+      server::DeviceWork work(*std::move(backend), out, limits);
+      server::Modules modules(work, allocations, images, limits);
+      server::Captures captures(work, modules, limits);
+      server::Streams streams(work, captures, out, limits);
+      server::Memory memory(work, allocations, captures, streams, out, limits);
+      const std::uint64_t at = device.device().arena;
+      ASSERT_TRUE(memory.on(Alloc{{at}, 256}));
+      const auto module = device.create(server::ModuleSpec{kModule});
+      const auto add = device.find_kernel(*module, "add");
+      LaunchWork launch{.kernel = add->id, .parameters = std::vector<std::byte>(16)};
+      std::memcpy(launch.parameters.data(), &at, sizeof(at));
+      const server::Answered<server::Id> event = device.create(server::EventSpec{});
+      for (int request = 0; request < 3; ++request) {
+        ASSERT_TRUE(device.enqueue(server::kDefaultStream, launch));
+        ASSERT_TRUE(device.enqueue(server::kDefaultStream, server::RecordWork{*event}));
+        while (!device.finished(server::ObjectKind::event, *event)) device.poll();
+        // Of what is not all: no request ends here.
+        ASSERT_TRUE(device.enqueue(server::kDefaultStream, server::HoldWork{99}));
+        EXPECT_TRUE(work.whether_finished<EventQuery>(server::ObjectKind::event, *event));
+        ASSERT_TRUE(device.enqueue(server::kDefaultStream, launch));
+        work.poll();
+        while (!work.finished()) work.poll();
+        const bool later = how == "wait"  ? !streams.on(StreamSync{})
+                           : how == "ask" ? !streams.on(StreamQuery{})
+                                          : !memory.on(CopyOut{{}, {at}, 4});
+        EXPECT_EQ(later, how == "copy") << "it is answered while it is asked";
+      }
+    }
+    EXPECT_EQ(kernels, 2u) << how;
+  }
+}
+
+// Where kernels are measured, products are, too: by their sizes.
+TEST(CpuBackend, ProductsAreTimed) {
+  std::vector<server::TimedKernel> request;
+  {
+    const auto backend =
+        *CpuBackend::open({.units = 2, .memory = 64 << 20, .measured = [&request](const auto& all) {
+                             request = all;
+                           }});
+    const std::uint64_t at = backend->device().arena;
+    ASSERT_TRUE(backend->allocate(at, std::uint64_t{1} << 20));
+    const Gemm gemm{.m = 100,
+                    .n = 90,
+                    .k = 80,
+                    .batch = 2,
+                    .a = {at},
+                    .a_step = 100,
+                    .b = {at + (1 << 18)},
+                    .b_step = 80,
+                    .c = {at + (1 << 19)},
+                    .c_step = 100};
+    ASSERT_TRUE(backend->enqueue(server::kDefaultStream, server::GemmWork{gemm}));
+    run(*backend);
+  }
+  ASSERT_EQ(request.size(), 1u);
+  EXPECT_EQ(request[0].name, "gemm");
+  EXPECT_EQ(request[0].shape, "100x90x2 80x1x1");
+  EXPECT_GT(request[0].us, 0);
+}
+
+std::uint64_t sum_of_streams(CpuBackend& backend, int streams, int pieces, LaunchWork first) {
+  const std::uint64_t at = backend.device().arena;
+  EXPECT_TRUE(backend.allocate(at, 64 * 1024));
+  const bool waits = first.kernel != 0;
+  std::vector<server::Id> all;
+  for (int i = 0; i < streams; ++i) {
+    const auto made = backend.create(server::StreamSpec{.blocking = true});
+    EXPECT_TRUE(made) << made.error().reason;
+    all.push_back(made.value_or(server::kDefaultStream));
+  }
+  EXPECT_TRUE(!waits || backend.enqueue(all[0], first));
+  for (int piece = 1; piece <= pieces; ++piece)
+    for (std::size_t i = 0; i < all.size(); ++i)
+      EXPECT_TRUE(backend.enqueue(
+          all[i], server::SetWork{at + 256 * i, static_cast<std::uint32_t>(piece), 4, 1, 1, 0}));
+  if (waits) return 0;
+  run(backend);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) sum += word_at(backend, at + 256 * i);
+  return sum;
+}
+
+// Of those who share units nobody takes the lanes that others need, however many streams he has.
+TEST(CpuBackend, StreamsShareTheLanesOfTheirSession) {
+  const auto units = *SharedUnits::open(2);
+  const std::size_t half = drivers::cpu_mask::kMaxLanes / 2;
+  const CpuOptions options{.memory = 64 << 20, .shared = units, .lanes = half};
+  const auto first = *CpuBackend::open(options), second = *CpuBackend::open(options);
+  EXPECT_EQ(sum_of_streams(*first, 240, 20, {}), 240u * 20u);
+  EXPECT_EQ(sum_of_streams(*second, 240, 20, {}), 240u * 20u);
+}
+
+// Streams of one lane, with more work than that takes: it waits, and ends with its session.
+TEST(CpuBackend, ALaneThatIsSharedMayBeFull) {
+  for (const bool forever : {false, true}) {
+    auto backend = *CpuBackend::open({.units = 2, .memory = 64 << 20, .lanes = 1});
+    const auto module = backend->create(server::ModuleSpec{kModule});
+    ASSERT_TRUE(backend->find_kernel(*module, "add"));
+    const auto kernel = backend->find_kernel(*module, "forever");
+    const LaunchWork launch{.kernel = forever ? kernel->id : 0};
+    EXPECT_EQ(sum_of_streams(*backend, 20, 5000, launch), forever ? 0u : 20u * 5000u);
+  }
+}
+
+TEST(CpuBackend, PassesTheSuiteOnOneLane) {
+  const auto backend = *CpuBackend::open({.units = 2, .memory = 64 << 20, .lanes = 1});
+  EXPECT_THAT(check_backend(*backend, {.image = kModule,
+                                       .global = "counter",
+                                       .textures = server::kTexturesPtx,
+                                       .conditions = server::kConditionsPtx}),
+              IsEmpty());
 }
 
 TEST(CpuBackend, IsADeviceOfCapability9) {

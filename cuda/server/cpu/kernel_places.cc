@@ -11,16 +11,20 @@ constexpr std::size_t kMostLanes = 8;
 
 }  // namespace
 
-std::shared_ptr<Place> KernelPlaces::next(const std::string& kernel) {
+std::shared_ptr<Place> KernelPlaces::next(const std::string& kernel, const server::LaunchWork& work,
+                                          server::Id stream) {
   if (tenant_ == nullptr) return nullptr;
-  if (placing_ == nullptr) placing_ = tenant_->placing(), next_ = 0;
-  const auto& kernels = placing_->kernels;
-  const auto found = std::find(kernels.begin() + static_cast<long>(next_), kernels.end(), kernel);
-  const auto index = static_cast<std::size_t>(found - kernels.begin());
-  if (found == kernels.end())
-    tenant_->unplanned();
-  else
-    next_ = index + 1;
+  if (placing_ == nullptr) placing_ = tenant_->placing();
+  if (placing_ != last_) {
+    last_ = placing_;
+    std::vector<lanes::KernelCursor::Step> steps;
+    for (const std::string& name : placing_->kernels) steps.push_back({name, steps.size()});
+    const std::size_t none = steps.size();
+    cursor_.emplace(std::move(steps), none);
+  }
+  const std::size_t index = cursor_->lane_of(
+      kernel, cursor_->by_shape() ? server::shape_of(work) : std::string(), stream);
+  if (index == placing_->kernels.size()) tenant_->unplanned();
   return std::make_shared<Place>(Place{placing_, index, {}});
 }
 
@@ -28,17 +32,50 @@ void KernelPlaces::request_ended(bool said) {
   if (said_ && !said) return;
   said_ = said;
   placing_ = nullptr;
+  if (cursor_) cursor_->request_ended();
   times_.request_ended();
 }
 
-Result<StreamLanes> StreamLanes::open(SharedUnits& units) {
+bool SessionLanes::spent() {
+  std::erase_if(all_, [](const auto& lane) { return lane.second.expired(); });
+  return all_.size() >= most_;
+}
+
+SessionLanes::Lane SessionLanes::take(const hw::UnitMask& mask) {
+  if (!spent()) {
+    if (const auto made = driver().create_lane(mask)) {
+      // Its last piece may have to return from the unit that ran it.
+      Lane lane(new int(*made), [units = units_](const int* number) {
+        static_cast<void>(units->driver().synchronise(*number));
+        static_cast<void>(units->driver().destroy_lane(*number));
+        delete number;
+      });
+      all_.emplace_back(mask, lane);
+      return lane;
+    }
+  }
+  Lane best;
+  for (const auto& [on, lane] : all_)
+    if (on == mask && (best == nullptr || lane.use_count() < best.use_count() - 1))
+      best = lane.lock();
+  return best;
+}
+
+Result<StreamLanes> StreamLanes::open(SessionLanes& session) {
   StreamLanes lanes;
-  lanes.driver_ = &units.driver();
-  const hw::UnitMask all = hw::all_units(lanes.driver_->info()->topology);
-  const auto lane = TRY(lanes.driver_->create_lane(all));
-  lanes.now_ = lane;
+  const hw::UnitMask all = hw::all_units(session.driver().info()->topology);
+  const SessionLanes::Lane lane = session.take(all);
+  if (lane == nullptr)
+    return failed(Error{ErrorCode::limit, "other sessions have all lanes of these units", {}});
+  lanes.session_ = &session;
+  lanes.now_ = *lane;
   lanes.all_ = {{all, lane}};
   return lanes;
+}
+
+bool StreamLanes::full() const {
+  const auto state = session_->driver().query(now_);
+  return state && state->queued >= drivers::cpu_mask::kMaxQueued / 2;
 }
 
 void StreamLanes::go_to(const hw::UnitMask& mask, bool unfinished) {
@@ -46,36 +83,30 @@ void StreamLanes::go_to(const hw::UnitMask& mask, bool unfinished) {
   const int lane = lane_of(mask);
   if (lane == now_) return;
   if (unfinished) {
-    const auto event = driver_->record_event(now_);
+    auto& driver = session_->driver();
+    const auto event = driver.record_event(now_);
     if (!event) return;  // it stays, as where there are no more lanes
-    CHECK(driver_->wait_event(lane, *event).has_value());
-    static_cast<void>(driver_->destroy_event(*event));
+    CHECK(driver.wait_event(lane, *event).has_value());
+    static_cast<void>(driver.destroy_event(*event));
   }
   now_ = lane;
 }
 
 int StreamLanes::lane_of(const hw::UnitMask& mask) {
-  auto found = std::ranges::find(all_, mask, &std::pair<hw::UnitMask, int>::first);
+  auto found = std::ranges::find_if(all_, [&](const auto& lane) { return lane.first == mask; });
   if (found == all_.end()) {
     const auto current = all_.end() - 1;
     const auto idle = std::find_if(all_.begin(), current, [&](const auto& lane) {
-      return all_.size() >= kMostLanes && driver_->destroy_lane(lane.second).has_value();
+      return (all_.size() >= kMostLanes || session_->spent()) &&
+             session_->driver().query(*lane.second)->queued == 0;
     });
     if (idle != current) all_.erase(idle);
-    const auto made = driver_->create_lane(mask);
-    if (!made) return now_;
-    found = all_.insert(all_.end(), {mask, *made});
+    SessionLanes::Lane made = session_->take(mask);
+    if (made == nullptr) return now_;
+    found = all_.insert(all_.end(), {mask, std::move(made)});
   }
   std::rotate(found, found + 1, all_.end());
-  return all_.back().second;
-}
-
-// Its last piece may have to return from the unit that ran it.
-void StreamLanes::end() {
-  for (const auto& [mask, lane] : all_) {
-    static_cast<void>(driver_->synchronise(lane));
-    static_cast<void>(driver_->destroy_lane(lane));
-  }
+  return *all_.back().second;
 }
 
 bool settle(Place& place, StreamLanes& lanes, SharedUnits& units, const Unfinished& unfinished) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lanes/kernel_cursor.h"
 #include "server/cpu/shared_units.h"
 #include "server/kernel_times.h"
 
@@ -27,9 +28,9 @@ class KernelPlaces {
   // `times` outlives it.
   KernelPlaces(std::shared_ptr<Tenant> tenant, server::LaunchTimes& times)
       : tenant_(std::move(tenant)), times_(times) {}
-  // Of the request's next kernel, looked for further on where it is not the placing's next one;
-  // null without a tenant.
-  std::shared_ptr<Place> next(const std::string& kernel);
+  // Of the request's next kernel on a stream (lanes::KernelCursor); null without a tenant.
+  std::shared_ptr<Place> next(const std::string& kernel, const server::LaunchWork& work,
+                              server::Id stream);
   // `said`: by the program; from then on only that counts.
   void request_ended(bool said);
 
@@ -37,26 +38,49 @@ class KernelPlaces {
   std::shared_ptr<Tenant> tenant_;
   server::LaunchTimes& times_;
   std::shared_ptr<const Placing> placing_;  // of this request; null: it has had no kernel
-  std::size_t next_ = 0;
+  std::shared_ptr<const Placing> last_;     // of the cursor
+  std::optional<lanes::KernelCursor> cursor_;
   bool said_ = false;
+};
+
+// The lanes of a session, at most so many that its streams share. A lane goes once no stream has it
+// and what is on it has ended.
+class SessionLanes {
+ public:
+  using Lane = std::shared_ptr<const int>;  // the driver's number
+  SessionLanes(std::shared_ptr<SharedUnits> units, std::size_t most)
+      : units_(std::move(units)), most_(most) {}
+  drivers::cpu_mask::CpuMaskDriver& driver() { return units_->driver(); }
+  // On these units: a new one, or where there are no more the one that the fewest streams are on;
+  // null where there is none on them.
+  Lane take(const hw::UnitMask& mask);
+  bool spent();  // there are no more
+
+ private:
+  const std::shared_ptr<SharedUnits> units_;
+  const std::size_t most_;
+  std::vector<std::pair<hw::UnitMask, std::weak_ptr<const int>>> all_ = {};
 };
 
 // The lanes of one stream, at most kMostLanes.
 class StreamLanes {
  public:
-  static Result<StreamLanes> open(SharedUnits& units);  // on all units
+  static Result<StreamLanes> open(SessionLanes& session);  // on all units
   int now() const { return now_; }
+  // Whether the lane may be another stream's, too; and as much is queued there as may be.
+  bool shares() const { return all_.back().second.use_count() > 1; }
+  bool full() const;
   // To the lane on these units, made where there is none; `unfinished`: after what is on the lane
   // where it was. Where there are no more lanes it stays.
   void go_to(const hw::UnitMask& mask, bool unfinished);
-  // Waits for what is on them.
-  void end();
+  // Waits for what is on those that are no other stream's.
+  void end() { all_.clear(); }
 
  private:
   int lane_of(const hw::UnitMask& mask);
-  drivers::cpu_mask::CpuMaskDriver* driver_ = nullptr;
+  SessionLanes* session_ = nullptr;
   int now_ = 0;
-  std::vector<std::pair<hw::UnitMask, int>> all_;  // the latest last
+  std::vector<std::pair<hw::UnitMask, SessionLanes::Lane>> all_;  // the latest last
 };
 
 // What of a stream decides when a kernel that is placed live may begin.

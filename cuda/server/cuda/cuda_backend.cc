@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "wire/products.h"
+
 namespace partita::remote::cuda {
 
 using server::Answered;
@@ -107,7 +109,7 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
   return std::visit(
       [&]<class Work>(const Work& what) -> Answered<void> {
         if constexpr (std::is_same_v<Work, server::CopyOutWork>) {
-          requests_.client_waits();
+          requests_.request_ended(false);
           return transfers_.out(stream, what);
         } else if constexpr (std::is_same_v<Work, server::HoldWork>) {
           return hold(stream, what);
@@ -121,16 +123,20 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
           if constexpr (std::is_same_v<Work, server::SetWork>)
             return transfers_.set(stream.stream, what);
           if constexpr (std::is_same_v<Work, server::GemmWork>)
-            return multiply(stream.stream, what.what);
+            return multiply(id, stream, what.what);
           if constexpr (std::is_same_v<Work, server::CallWork>)
             return outcome_of(what, libraries_.call(what, stream.stream));
-          if constexpr (std::is_same_v<Work, server::LaunchWork>) return launch(stream, what);
+          if constexpr (std::is_same_v<Work, server::LaunchWork>) return launch(id, stream, what);
           if constexpr (std::is_same_v<Work, server::RecordWork>)
             return events_.record(stream.stream, what.event);
           if constexpr (std::is_same_v<Work, server::WaitWork>)
             return events_.wait(stream.stream, what.event);
-          if constexpr (std::is_same_v<Work, server::GraphWork>)
-            return launch_graph(id, graphs_.at(what.graph));
+          if constexpr (std::is_same_v<Work, server::GraphWork>) {
+            const Graph& graph = graphs_.at(what.graph);
+            if (graph.exec == nullptr) return enqueue_nodes(id, graph.spec);
+            return context_->done("cuGraphLaunch",
+                                  context_->api().cuGraphLaunch(graph.exec, stream.stream));
+          }
           if constexpr (std::is_same_v<Work, server::BranchWork>)
             return what.kind == kOnce ? enqueue_nodes(id, *what.bodies.front())
                                       : maker_.add_branch(stream.stream, what);
@@ -140,13 +146,21 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
       work);
 }
 
-Answered<void> CudaBackend::multiply(abi::Stream stream, const Gemm& op) {
+Answered<void> CudaBackend::multiply(Id id, Stream& stream, const Gemm& op) {
   if (blas_ == nullptr)
     return server::refuse(server::kNotSupported, "cuBLAS is not installed at the server");
   if ((op.alpha_at.value == 0) != (op.beta_at.value == 0))
     return server::refuse(server::kNotSupported, "one factor here and one on the device");
   if (op.m == 0 || op.n == 0 || op.batch == 0) return {};
-  if (const int status = blas_->multiply(op, stream); status != 0)
+  if (capturing_ == nullptr) {
+    const auto [grid, block] = product_shape(op);
+    if (Answered<void> ok = requests_.begin(streams_, id, kProduct, {.grid = grid, .block = block});
+        !ok)
+      return ok;
+  }
+  const int status = blas_->multiply(op, stream.stream);
+  if (capturing_ == nullptr) requests_.end_kernel(stream.stream, status == 0);
+  if (status != 0)
     return server::refuse(server::kUnknown, fmt::format("cuBLAS: status {}", status));
   return {};
 }
@@ -157,12 +171,10 @@ Answered<server::LibraryAnswer> CudaBackend::ask(Id id, const server::CallWork& 
   return libraries_.call(work, streams_.at(id).stream);
 }
 
-Answered<void> CudaBackend::launch(Stream& stream, const server::LaunchWork& work) {
+Answered<void> CudaBackend::launch(Id id, Stream& stream, const server::LaunchWork& work) {
   if (capturing_ != nullptr) return modules_.launch(stream.stream, work);
-  const std::string& name = modules_.name_of(work.kernel);
-  if (const auto lane = requests_.lane_of(name, work))
-    if (Answered<void> ok = streams_.go_to_lane(stream, *lane); !ok) return ok;
-  if (Answered<void> ok = requests_.begin_kernel(stream.stream, name, work); !ok) return ok;
+  if (Answered<void> ok = requests_.begin(streams_, id, modules_.name_of(work.kernel), work); !ok)
+    return ok;
   Answered<void> ok = modules_.launch(stream.stream, work);
   requests_.end_kernel(stream.stream, ok.has_value());
   return ok;
@@ -178,8 +190,14 @@ Answered<void> CudaBackend::hold(Stream& stream, const server::HoldWork& work) {
   return holds_.wait(stream.stream, *hold);
 }
 
+// On lanes the context is everybody's.
+Answered<void> CudaBackend::limit_heap(std::uint64_t bytes) {
+  if (on_lanes_) return bytes <= kHeapBytes ? Answered<void>() : DeviceBackend::limit_heap(bytes);
+  constexpr int kMallocHeapSize = 2;  // CUlimit
+  return context_->done("cuCtxSetLimit", context_->api().cuCtxSetLimit(kMallocHeapSize, bytes));
+}
+
 void CudaBackend::watch(ObjectKind kind, Id id, std::uint64_t tag) {
-  requests_.client_waits();
   if (kind == ObjectKind::event) return events_.watch(id, tag);
   Completed tell{.kind = Completed::Kind::reached, .tag = tag};
   Answered<void> ok = streams_.order(id);
@@ -249,13 +267,6 @@ Answered<void> CudaBackend::enqueue_nodes(Id stream, const server::GraphSpec& sp
   for (const server::GraphSpec::Node& node : spec.nodes)
     if (ok && !node.empty) ok = enqueue(stream, node.work);
   return ok;
-}
-
-Answered<void> CudaBackend::launch_graph(Id id, Graph& graph) {
-  if (graph.exec != nullptr)
-    return context_->done("cuGraphLaunch",
-                          context_->api().cuGraphLaunch(graph.exec, streams_.at(id).stream));
-  return enqueue_nodes(id, graph.spec);
 }
 
 }  // namespace partita::remote::cuda

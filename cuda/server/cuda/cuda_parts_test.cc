@@ -167,13 +167,13 @@ TEST_F(CudaParts, ALaunchThatWasRefusedIsNotTimed) {
   {
     LaneRequests requests(*context, use);
     for (const char* kernel : {"a", "b"}) {
-      EXPECT_EQ(requests.lane_of(kernel, {}), kernel[0] == 'a' ? 0u : 1u);
+      EXPECT_EQ(requests.lane_of(0, kernel, {}), kernel[0] == 'a' ? 0u : 1u);
       ASSERT_TRUE(requests.begin_kernel(nullptr, kernel, {}));
       requests.end_kernel(nullptr, kernel[0] == 'a');
     }
-    EXPECT_EQ(requests.lane_of("c", {}), 2u);
-    requests.client_waits();
-    EXPECT_EQ(requests.lane_of("a", {}), 0u);
+    EXPECT_EQ(requests.lane_of(0, "c", {}), 2u);
+    requests.request_ended(false);
+    EXPECT_EQ(requests.lane_of(0, "a", {}), 0u);
     context->api().cuStreamSynchronize(nullptr);
   }
   ASSERT_THAT(request, SizeIs(1));

@@ -33,6 +33,7 @@ void find_memory(Finder& find, DriverApi& api) {
   PARTITA_FIND(cuDevicePrimaryCtxRetain);
   PARTITA_FIND(cuDevicePrimaryCtxRelease_v2);
   PARTITA_FIND(cuCtxSetCurrent);
+  PARTITA_FIND(cuCtxSetLimit);
   PARTITA_FIND(cuMemGetAllocationGranularity);
   PARTITA_FIND(cuMemAddressReserve);
   PARTITA_FIND(cuMemAddressFree);

@@ -25,6 +25,7 @@ struct DriverApi {
   Return (*cuDevicePrimaryCtxRetain)(abi::Context*, abi::Device);
   Return (*cuDevicePrimaryCtxRelease_v2)(abi::Device);
   Return (*cuCtxSetCurrent)(abi::Context);
+  Return (*cuCtxSetLimit)(int, std::size_t);
   Return (*cuMemGetAllocationGranularity)(std::size_t*, const abi::AllocationProperties*, int);
   Return (*cuMemAddressReserve)(Pointer*, std::size_t, std::size_t, Pointer, unsigned long long);
   Return (*cuMemAddressFree)(Pointer, std::size_t);

@@ -27,10 +27,11 @@ LaneRequests::~LaneRequests() {
   for (abi::Event event : spare_) context_.api().cuEventDestroy_v2(event);
 }
 
-std::optional<std::size_t> LaneRequests::lane_of(const std::string& kernel,
+std::optional<std::size_t> LaneRequests::lane_of(server::Id stream, const std::string& kernel,
                                                  const server::LaunchWork& work) {
   if (!cursor_) return std::nullopt;
-  return cursor_->lane_of(kernel, cursor_->by_shape() ? server::shape_of(work) : std::string());
+  return cursor_->lane_of(kernel, cursor_->by_shape() ? server::shape_of(work) : std::string(),
+                          stream);
 }
 
 Answered<void> LaneRequests::begin_kernel(abi::Stream stream, const std::string& kernel,
@@ -67,8 +68,17 @@ Answered<abi::Event> LaneRequests::timing_event() {
   return event;
 }
 
-void LaneRequests::request_ended() {
-  marked_ = true;
+Answered<void> LaneRequests::begin(Streams& streams, server::Id id, const std::string& kernel,
+                                   const server::LaunchWork& work) {
+  Stream& stream = streams.at(id);
+  if (const auto lane = lane_of(id, kernel, work))
+    if (Answered<void> ok = streams.go_to_lane(stream, *lane); !ok) return ok;
+  return begin_kernel(stream.stream, kernel, work);
+}
+
+void LaneRequests::request_ended(bool said) {
+  if (marked_ && !said) return;
+  marked_ = said;
   end_request();
 }
 

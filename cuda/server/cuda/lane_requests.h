@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/cuda/context.h"
+#include "server/cuda/cuda_streams.h"
 
 namespace partita::remote::cuda {
 
@@ -21,17 +21,18 @@ class LaneRequests {
   LaneRequests& operator=(const LaneRequests&) = delete;
 
   // None: where the stream is.
-  std::optional<std::size_t> lane_of(const std::string& kernel, const server::LaunchWork& work);
+  std::optional<std::size_t> lane_of(server::Id stream, const std::string& kernel,
+                                     const server::LaunchWork& work);
   // Around a launch; a launch that was refused is not timed.
   server::Answered<void> begin_kernel(abi::Stream stream, const std::string& kernel,
                                       const server::LaunchWork& work);
   void end_kernel(abi::Stream stream, bool launched);
-  // What was launched until now was a request.
-  void request_ended();
-  // Which ends one, unless the program says itself where one ends.
-  void client_waits() {
-    if (!marked_) end_request();
-  }
+  // On its lane, too.
+  server::Answered<void> begin(Streams& streams, server::Id id, const std::string& kernel,
+                               const server::LaunchWork& work);
+  // What was launched until now was a request: the program says so, or it waits, which ends one
+  // unless it says itself where one ends.
+  void request_ended(bool said);
   void take_times();
 
  private:

@@ -91,10 +91,15 @@ class FakeKeeper : public DeviceBackend {
   explicit FakeKeeper(FakeTextures::Memory memory) : textures_(std::move(memory)) {}
   DeviceTextures* textures() override { return &textures_; }
   DeviceConditions* conditions() override { return &conditions_; }
+  Answered<void> limit_heap(std::uint64_t bytes) override {
+    return heap_ = bytes, Answered<void>();
+  }
+  std::uint64_t heap() const { return heap_; }
 
  protected:
   FakeTextures textures_;
   FakeConditions conditions_ = {};
+  std::uint64_t heap_ = kHeapBytes;
 };
 
 }  // namespace partita::remote::server

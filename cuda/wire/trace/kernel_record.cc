@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "base/repeats.h"
+#include "wire/products.h"
 
 namespace partita::remote {
 namespace {
@@ -15,7 +19,14 @@ namespace {
 using Kernels = std::vector<RecordedKernel>;
 using Sequence = std::vector<std::size_t>;  // kernels as numbers
 
-constexpr std::size_t kMostOfGraphs = 1'000'000;  // kernels remembered or repeated of graphs
+constexpr std::size_t kMostOfGraphs = 1'000'000;  // nodes remembered or repeated of graphs
+constexpr int kDeepest = 32;                      // of graphs in graphs
+
+// What becomes a node of a captured graph and is no kernel.
+template <class Op>
+concept OtherNode =
+    std::is_same_v<Op, CopyDevice> || std::is_same_v<Op, Set> || std::is_same_v<Op, LibraryCall> ||
+    std::is_same_v<Op, HostCall> || std::is_same_v<Op, CopyOutLater>;
 
 // Reads the client's frames in their order.
 class Reader {
@@ -34,45 +45,133 @@ class Reader {
   const std::vector<std::size_t>& said() const { return said_; }
 
  private:
+  struct Graph;
+  struct Node {
+    std::optional<RecordedKernel> kernel = {};
+    std::vector<std::shared_ptr<Graph>> bodies = {};  // that always run
+  };
+  struct Graph {
+    std::vector<Node> nodes = {};  // in an order that suits their dependencies
+  };
+  struct Capture {
+    std::shared_ptr<Graph> graph = {};  // null: it has ended
+  };
+
   void on(const KernelOpen& op) { names_[op.kernel.value] = std::string(op.name); }
   void on(const RequestEnded&) { said_.push_back(launched.size()); }
-  void on(const CaptureBegin& op) { capturing_[op.stream.value]; }
-  void on(const Launch& op) {
-    RecordedKernel kernel{.name = names_[op.kernel.value],
-                          .grid = op.grid,
-                          .block = op.block,
-                          .shared_bytes = op.shared_bytes,
-                          .stream = op.stream.value,
-                          .nanoseconds = at_};
-    const auto capture = capturing_.find(op.stream.value);
-    if (capture == capturing_.end())
-      launched.push_back(std::move(kernel));
-    else if (of_graphs_++ < kMostOfGraphs)
-      capture->second.push_back(std::move(kernel));
+  void on(const Launch& op) { kernel(op.stream, kernel_of(op)); }
+  void on(const Gemm& op) { kernel(op.stream, kernel_of(op)); }
+  void kernel(StreamHandle stream, RecordedKernel one) {
+    if (const auto capture = capture_of(streams_, stream.value))
+      add(*capture->graph, {std::move(one)});
+    else
+      launched.push_back(std::move(one));
+  }
+  template <OtherNode Op>
+  void on(const Op& op) {
+    if (const auto capture = capture_of(streams_, op.stream.value)) add(*capture->graph, {});
+  }
+
+  void on(const CaptureBegin& op) {
+    const auto capture = std::make_shared<Capture>();
+    capture->graph = op.graph.value == 0 ? std::make_shared<Graph>() : graph_of(op.graph);
+    streams_[op.stream.value] = capture;
+  }
+  void on(const EventRecord& op) {
+    events_[op.event.value] = capture_of(streams_, op.stream.value);
+  }
+  void on(const StreamWaitEvent& op) {
+    if (auto capture = capture_of(events_, op.event.value))
+      streams_[op.stream.value] = std::move(capture);
   }
   void on(const CaptureEnd& op) {
-    graphs_[op.graph.value] =
-        std::make_shared<const Kernels>(std::move(capturing_[op.stream.value]));
-    capturing_.erase(op.stream.value);
+    if (const auto capture = capture_of(streams_, op.stream.value))
+      graphs_[op.graph.value] = std::exchange(capture->graph, nullptr);
   }
-  void on(const GraphInstantiate& op) { execs_[op.exec.value] = graphs_[op.graph.value]; }
-  void on(const GraphClone& op) { graphs_[op.clone.value] = graphs_[op.graph.value]; }
-  void on(const GraphLaunch& op) {
-    const auto exec = execs_[op.exec.value];
-    if (exec == nullptr) return;
-    for (RecordedKernel kernel : *exec) {
+
+  void on(const GraphCreate& op) { graphs_[op.graph.value] = std::make_shared<Graph>(); }
+  void on(const GraphAdd& op) { add(*graph_of(op.graph), {kernel_in(op.operation)}); }
+  void on(const GraphBranch& op) {
+    Node node;
+    for (std::size_t at = 0; op.kind == kOnce && at + 8 <= op.bodies.size(); at += 8) {
+      std::uint64_t handle = 0;
+      std::memcpy(&handle, op.bodies.data() + at, sizeof(handle));
+      node.bodies.push_back(graph_of({handle}));
+    }
+    add(*graph_of(op.graph), std::move(node));
+  }
+  void on(const GraphSet& op) {
+    Graph& graph = op.exec.value == 0 ? *graph_of(op.graph) : execs_[op.exec.value];
+    if (op.place < graph.nodes.size()) graph.nodes[op.place].kernel = kernel_in(op.operation);
+  }
+  void on(const GraphClone& op) {
+    graphs_[op.clone.value] = std::make_shared<Graph>(*graph_of(op.graph));
+  }
+  void on(const GraphInstantiate& op) { execs_[op.exec.value] = *graph_of(op.graph); }
+  void on(const GraphUpdate& op) { execs_[op.exec.value] = *graph_of(op.graph); }
+  void on(const GraphLaunch& op) { launch(execs_[op.exec.value], op.stream, 0); }
+
+  RecordedKernel kernel_of(const Launch& op) {
+    return {.name = names_[op.kernel.value],
+            .grid = op.grid,
+            .block = op.block,
+            .shared_bytes = op.shared_bytes,
+            .stream = op.stream.value,
+            .nanoseconds = at_};
+  }
+  RecordedKernel kernel_of(const Gemm& op) const {
+    const auto [grid, block] = product_shape(op);
+    return {.name = kProduct,
+            .grid = grid,
+            .block = block,
+            .stream = op.stream.value,
+            .nanoseconds = at_};
+  }
+  std::optional<RecordedKernel> kernel_in(Bytes frame) {
+    FrameHeader header;
+    if (frame.size() < sizeof(header)) return std::nullopt;
+    std::memcpy(&header, frame.data(), sizeof(header));
+    const Bytes body = frame.subspan(sizeof(header));
+    if (header.code == Launch::kSpec.code)
+      if (const auto op = decode<Launch>(body)) return kernel_of(*op);
+    if (header.code == Gemm::kSpec.code)
+      if (const auto op = decode<Gemm>(body)) return kernel_of(*op);
+    return std::nullopt;
+  }
+  std::shared_ptr<Graph> graph_of(GraphHandle handle) {
+    std::shared_ptr<Graph>& graph = graphs_[handle.value];
+    if (graph == nullptr) graph = std::make_shared<Graph>();
+    return graph;
+  }
+  using Captures = std::map<std::uint64_t, std::shared_ptr<Capture>>;
+  // What is under way of a stream, or of an event's last record.
+  static std::shared_ptr<Capture> capture_of(const Captures& captures, std::uint64_t handle) {
+    const auto found = captures.find(handle);
+    if (found == captures.end() || found->second == nullptr) return nullptr;
+    return found->second->graph == nullptr ? nullptr : found->second;
+  }
+  void add(Graph& graph, Node node) {
+    if (of_graphs_++ < kMostOfGraphs) graph.nodes.push_back(std::move(node));
+  }
+  void launch(const Graph& graph, StreamHandle stream, int depth) {
+    for (const Node& node : graph.nodes) {
       if (of_graphs_++ >= kMostOfGraphs) return;
-      kernel.stream = op.stream.value;
-      kernel.nanoseconds = at_;
-      launched.push_back(std::move(kernel));
+      if (node.kernel) {
+        launched.push_back(*node.kernel);
+        launched.back().stream = stream.value;
+        launched.back().nanoseconds = at_;
+      }
+      for (const auto& body : node.bodies)
+        if (depth < kDeepest) launch(*body, stream, depth + 1);
     }
   }
 
   std::int64_t at_ = 0;
   std::size_t of_graphs_ = 0;
   std::map<std::uint64_t, std::string> names_;
-  std::map<std::uint64_t, Kernels> capturing_;
-  std::map<std::uint64_t, std::shared_ptr<const Kernels>> graphs_, execs_;
+  Captures streams_, events_;
+  std::map<std::uint64_t, std::shared_ptr<Graph>> graphs_;
+  std::map<std::uint64_t, Graph> execs_;
   std::vector<std::size_t> waits_, said_;  // launches before each
 };
 
@@ -136,6 +235,14 @@ RecordedKernels recorded_kernels(const Trace& trace) {
     ++recorded.requests;
   }
   return recorded;
+}
+
+void append(RecordedKernels& to, RecordedKernels more) {
+  for (RecordedKernel& kernel : more.kernels) {
+    kernel.request += to.requests;
+    to.kernels.push_back(std::move(kernel));
+  }
+  to.requests += more.requests;
 }
 
 std::string to_csv(const RecordedKernels& recorded) {

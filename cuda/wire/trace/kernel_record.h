@@ -2,7 +2,7 @@
 // --record-kernels`. Where the program says when a request ends, that counts. Else requests end
 // where it waits, if most kernels are then those of equal requests; else they begin at the kernel
 // from which on the launches repeat.
-// Of graphs those kernels count that were captured on their stream.
+// Of graphs those kernels count that surely run: none in the branches of conditional nodes.
 #pragma once
 
 #include <string>
@@ -30,6 +30,8 @@ struct RecordedKernels {
 };
 
 RecordedKernels recorded_kernels(const Trace& trace);
+// Another connection's requests behind those before.
+void append(RecordedKernels& to, RecordedKernels more);
 
 // index,kernel,request,grid,block,shared_bytes,stream,at_us: index within its request, grid and
 // block as 8x1x1.

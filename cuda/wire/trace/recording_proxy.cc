@@ -18,11 +18,12 @@ struct RecordingProxy::Files {
   RecorderOptions options;
   std::vector<std::shared_ptr<Recorder>> recorders;
 
+  std::string name(std::size_t number) const {
+    return number == 1 ? file : file + "." + std::to_string(number);
+  }
   Result<std::shared_ptr<Recorder>> next() {
     const std::lock_guard lock(mutex);
-    const std::size_t number = recorders.size() + 1;
-    auto recorder =
-        Recorder::create(number == 1 ? file : file + "." + std::to_string(number), options);
+    auto recorder = Recorder::create(name(recorders.size() + 1), options);
     if (recorder) recorders.push_back(*recorder);
     return recorder;
   }
@@ -51,6 +52,13 @@ RecordingProxy::RecordingProxy(std::shared_ptr<Files> files) : files_(std::move(
 RecordingProxy::~RecordingProxy() = default;
 
 std::string RecordingProxy::address() const { return forwarder_->address(); }
+
+std::vector<std::string> RecordingProxy::files() const {
+  const std::lock_guard lock(files_->mutex);
+  std::vector<std::string> names;
+  for (std::size_t i = 1; i <= files_->recorders.size(); ++i) names.push_back(files_->name(i));
+  return names;
+}
 
 Result<void> RecordingProxy::finish() {
   forwarder_->wait_for_ends(kLastBytes);

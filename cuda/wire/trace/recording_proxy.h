@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "wire/net/forwarder.h"
 #include "wire/trace/recorder.h"
@@ -20,6 +21,8 @@ class RecordingProxy {
                                                        RecorderOptions options = {});
   ~RecordingProxy();
   std::string address() const;
+  // A connection's each.
+  std::vector<std::string> files() const;
   // Ends all connections and closes the files; an Error when something is missing from one.
   Result<void> finish();
 

@@ -12,6 +12,7 @@
 
 #include "act/lease/lease_forms.h"
 #include "api/backend.h"
+#include "api/documents.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/leader.h"
 #include "fleet/brain/status.h"
@@ -147,7 +148,12 @@ class FakeAgent final : public Backend {
       return answer(queue::tasks_json({{one}}));
     answer(queue::task_json(one, {}));
   }
-  void fleet(std::string name, std::function<void(Result<std::string>)> answer) override {
+  void fleet(FleetCall call, std::function<void(Result<std::string>)> answer) override {
+    const std::string& name = call.name;
+    if (name == "fleet_explain") return answer(call.of + " carries chat\n");
+    if (name == "fleet_apply" || name == "fleet_approve" || name == "fleet_drain")
+      return answer(receipt_json({0, fmt::format("{} {}{}{} {} by {}", name, call.of, call.survive,
+                                                 call.mode, call.back, call.user)}));
     fleet::FleetView view;
     view.history["1"] = {1, 2, "n1", "n1 leads"};
     if (name == "fleet") return answer(fleet::status_json(*fleet::status_of(view, "f")));

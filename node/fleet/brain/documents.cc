@@ -62,6 +62,8 @@ void describe(Form& f, NodeRecord& node) {
   f.optional(!node.gateway.empty()).text("gateway", node.gateway, "its address");
   f.optional(!node.grpc.empty()).text("grpc", node.grpc, "address of its gateway for gRPC");
   f.optional(!node.api.empty()).text("api", node.api, "its address");
+  f.optional(!node.agent.empty())
+      .name("agent", node.agent, "whose word this is: another agent of this name has another");
   f.list("gpus", node.gpus, describe, {.most = kMostGpus}, "by index");
   f.whole("taken", node.taken, kRevisions, "the newest revision that it took");
   f.whole("ready", node.ready, kRevisions, "the newest revision that it has carried out");

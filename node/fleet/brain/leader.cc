@@ -119,6 +119,7 @@ class Leader::Work {
     bool counts = true;  // not drained
     bool open = true;    // may get more
     bool pending = false;
+    bool able = true;  // to carry out its part, as far as is known
     Rates base, has, held;       // by its part; carried now; either
     double total = 0, used = 0;  // compute slices
     // What is decided.
@@ -186,7 +187,8 @@ class Leader::Work {
   void look();
   void look_at(const NodeRecord& record);
   bool waits_in_vain(const At& at) const;
-  bool replan_due(const At& at) const;
+  bool lost_gpus(const At& at) const;
+  bool has_other_terms(const At& at) const;
   void count(Of& of, const At& at, double rate);
   // While rates are looked after, margins are nobody's concern.
   double missing(const Of& of) const {
@@ -194,7 +196,8 @@ class Leader::Work {
   }
   bool survives() const { return view_.wanted->survive != Survive::none; }
   void mend();
-  void settle(At& at, Rates rates, const std::string& cause);
+  // `loses`: what has no room there any more is lost, so it is made up for without asking.
+  void settle(At& at, Rates rates, const std::string& cause, bool loses = true);
   std::vector<plan::Service> pieces_at(const Rates& rates) const;
   Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates, Moves moves);
   void grow();
@@ -213,6 +216,7 @@ class Leader::Work {
   void hold_back(Part& part, const At& at) const;
   Decision word() const;
   void tell(Decision& decision, const At& at, const Part& part) const;
+  std::string terms_of(const Of& of) const;
   std::vector<ServiceOutlook> outlooks() const;
 
   NodePlanner& planner_;
@@ -277,7 +281,8 @@ void Leader::Work::look_at(const NodeRecord& record) {
   at.base = at.part ? rates_of(*at.part) : at.has;
   at.held = at.next = highest(at.base, at.has);
   at.pending = at.part && at.part->revision > record.ready;
-  at.open = at.counts && record.trouble.empty();
+  at.able = record.trouble.empty() && !view_.overdue.contains(record.node);
+  at.open = at.counts && at.able;
   std::string models;
   for (const NodeGpu& gpu : record.gpus)
     if (gpu.unusable.empty() && !models.ends_with(gpu.model + ",")) models += gpu.model + ",";
@@ -285,7 +290,7 @@ void Leader::Work::look_at(const NodeRecord& record) {
   at.total = planner_.slices(record);
   at.used = at.part ? planner_.slices(at.part->plan) : 0;
   if (!at.counts) return;
-  const bool comes = at.pending && record.trouble.empty();
+  const bool comes = at.pending && at.able;
   for (const auto& [service, rate] : comes ? at.base : lowest(at.base, at.has))
     if (const auto of = services_.find(service); of != services_.end()) count(of->second, at, rate);
   if (comes) return;
@@ -318,15 +323,19 @@ bool Leader::Work::waits_in_vain(const At& at) const {
   });
 }
 
-// GPUs that its part is on cannot be used any more, or services have other terms.
-bool Leader::Work::replan_due(const At& at) const {
+// Some that its part is on cannot be used any more.
+bool Leader::Work::lost_gpus(const At& at) const {
   if (!at.part) return false;
   for (const plan::PlannedGpu& gpu : at.part->plan.gpus) {
     const auto is = std::ranges::find(at.record->gpus, gpu.index, &NodeGpu::index);
     if (!gpu.instances.empty() && (is == at.record->gpus.end() || !is->unusable.empty()))
       return true;
   }
-  return std::ranges::any_of(at.part->plan.services, [&](const plan::PlannedService& row) {
+  return false;
+}
+
+bool Leader::Work::has_other_terms(const At& at) const {
+  return at.part && std::ranges::any_of(at.part->plan.services, [&](const plan::PlannedService& row) {
     const auto of = services_.find(row.name);
     return of != services_.end() && !same_terms(row, of->second.wanted(), at.base);
   });
@@ -348,7 +357,7 @@ Result<plan::ServingPlan> Leader::Work::plan_at(const At& at, const Rates& rates
 }
 
 // The node carries these rates, or as many of them as fit; of the lowest priority the smallest go.
-void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
+void Leader::Work::settle(At& at, Rates rates, const std::string& cause, bool loses) {
   std::erase_if(rates, [&](const auto& one) { return !services_.contains(one.first); });
   auto plan = plan_at(at, rates, Moves::any);
   while (!plan && !rates.empty()) {
@@ -363,7 +372,8 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
     const auto of = services_.find(service);
     if (of == services_.end()) continue;
     const double less = rate - rate_in(rates, service);
-    of->second.lost = of->second.lost || more(rate, rate_in(rates, service));  // drained, too
+    const bool lost = loses && more(rate, rate_in(rates, service));  // drained, too
+    of->second.lost = of->second.lost || lost;
     if (less > 0) at.gave_up[service] = less;
     if (at.counts) count(of->second, at, rate_in(rates, service));
   }
@@ -376,11 +386,14 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause) {
 
 void Leader::Work::mend() {
   for (auto& [name, at] : nodes_)
-    if (replan_due(at)) settle(at, at.held, "its GPUs or the terms of its services are others");
+    if (lost_gpus(at))
+      settle(at, at.held, "its GPUs are others");
+    else if (has_other_terms(at))  // by somebody's wish: nothing is lost
+      settle(at, at.held, "the terms of its services are others", false);
   for (auto& [name, at] : nodes_) {
     if (!at.changed && waits_in_vain(at))
       settle(at, at.held, "whom it waited for will not carry its services");
-    at.mended = at.changed;
+    at.mended = at.changed && (lost_gpus(at) || !has_other_terms(at));
   }
 }
 
@@ -590,7 +603,7 @@ void Leader::Work::trim(At& at, Rates& next) {
 }
 
 void Leader::Work::shrink_at(At& at) {
-  if (at.grows || (at.pending && at.counts && at.record->trouble.empty())) return;
+  if (at.grows || (at.pending && at.counts && at.able)) return;
   Rates next = at.base, counted;
   for (const auto& [service, rate] : at.base)
     if (const auto of = services_.find(service); of != services_.end())
@@ -627,7 +640,7 @@ void Leader::Work::shrink() {
 void Leader::Work::hold_back(Part& part, const At& at) const {
   if (at.grows) return;
   for (const auto& [name, other] : nodes_) {
-    if (&other == &at || !other.counts) continue;
+    if (&other == &at || !other.counts || !other.able) continue;  // nobody waits for who cannot
     // It may have taken less meanwhile, of a part that this one came instead of.
     const bool unsure = other.pending && !other.grows && other.part->waits_for.empty();
     const bool due = std::ranges::any_of(at.held, [&](const auto& one) {
@@ -695,9 +708,15 @@ void Leader::Work::tell(Decision& decision, const At& at, const Part& part) cons
   decision.urgent.push_back(urgent || at.mended);
 }
 
+// What of a service is not the node's to say.
+std::string Leader::Work::terms_of(const Of& of) const {
+  return read_.written.text({piece_of(of.wanted(), 1, 1)});
+}
+
 Decision Leader::Work::word() const {
   Decision decision;
-  std::string key;
+  std::string key = std::to_string(revision_);  // a yes is to what is decided now, not later again
+  std::map<std::string, std::uint64_t> terms;
   for (const bool grows : {true, false})
     for (const auto& [name, at] : nodes_) {
       if (!at.changed || at.grows != grows) continue;
@@ -719,7 +738,12 @@ Decision Leader::Work::word() const {
       part.gave_up = carried_of(gave_up);
       tell(decision, at, part);
       key += name;
-      for (const auto& [service, rate] : at.next) key += fmt::format("|{}={:.9g}", service, rate);
+      for (const auto& [service, rate] : at.next) {
+        const auto [its, anew] = terms.emplace(service, 0);
+        if (const auto of = services_.find(service); anew && of != services_.end())
+          its->second = text_hash(terms_of(of->second));
+        key += fmt::format("|{}={:.9g},{:x}", service, rate, its->second);
+      }
       if (part.cause.empty()) part.cause = decision.changes.back();
       decision.parts.push_back(std::move(part));
     }

@@ -38,7 +38,7 @@ struct Decision {
   std::vector<bool> urgent = {};  // of each part: it makes up for something lost
   std::vector<ServiceOutlook> services = {};  // by name
   std::vector<std::string> changes = {};      // what the parts change, a sentence each
-  std::string digest = {};                    // of the parts without their number
+  std::string digest = {};                    // of the parts, and of what they come after
 };
 
 class Leader {

@@ -482,6 +482,47 @@ TEST(Leader, WhatMakesUpForALossIsUrgentAndNothingElseIs) {
   EXPECT_EQ(urgent(Leader(ground_of_tests()).decide(fleet.view, "n1").value()), 2);
 }
 
+// Nothing is lost where somebody wants other terms: a person who is asked sees them first.
+TEST(Leader, OtherTermsAreNotUrgentAndAnotherDecision) {
+  TestFleet fleet(2, 1);
+  fleet.want({{"a", 700}});
+  fleet.settle();
+  const std::string was = fleet.view.wanted->services;
+  const auto with_slo = [&](const char* ms) {
+    std::string& text = fleet.view.wanted->services;
+    text = was;
+    text.replace(text.find("slo_ms: 150"), 11, fmt::format("slo_ms: {}", ms));
+    return Leader(ground_of_tests()).decide(fleet.view, "n1").value();
+  };
+  const Decision strict = with_slo("20"), milder = with_slo("140"), mildest = with_slo("149");
+  for (const Decision& one : {strict, milder, mildest}) {
+    EXPECT_FALSE(one.parts.empty());
+    EXPECT_EQ(std::ranges::count(one.urgent, true), 0) << one.changes.front();
+  }
+  EXPECT_EQ(rates_of(milder.parts.at(0)), rates_of(mildest.parts.at(0)));
+  EXPECT_NE(milder.digest, mildest.digest);
+  // With a GPU lost beside it nobody is asked.
+  fleet.view.nodes.at(fleet.nodes_of("a")[0]).gpus[0].unusable = "it is lost";
+  EXPECT_EQ(std::ranges::count(with_slo("140").urgent, false), 0);
+}
+
+// A yes is good once, though the same is decided again later.
+TEST(Leader, TheSameDecisionLaterHasAnotherDigest) {
+  TestFleet fleet(2, 1);
+  fleet.want({{"a", 300}});
+  fleet.settle();
+  std::set<std::string> digests;
+  const auto drained = [&](const std::string& node) {
+    fleet.view.wanted->drained = {node};
+    const Decision decision = fleet.decide();
+    EXPECT_EQ(decision.parts.size(), 2u);
+    EXPECT_TRUE(digests.insert(decision.digest).second);
+    fleet.settle();
+  };
+  const std::string first = fleet.nodes_of("a")[0], second = first == "n0" ? "n1" : "n0";
+  for (const std::string& node : {first, second, first, second}) drained(node);
+}
+
 // Where a node is to carry again what it has lost, its rates are as they were.
 TEST(Leader, WhatMakesUpForALossOnItsOwnNodeIsUrgent) {
   TestFleet fleet(1, 1);
@@ -523,6 +564,21 @@ TEST(Leader, NodeThatCannotCarryOutItsPartIsNotCountedOn) {
   EXPECT_NE(fleet.nodes_of("a"), Names{node});
 }
 
+// It says nothing of what keeps it; who measures how long that takes is the fleet's agent.
+TEST(Leader, NodeThatIsOverdueIsNotCountedOn) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}});
+  fleet.decide();
+  const std::string node = fleet.view.parts.begin()->first;
+  fleet.view.nodes.at(node).taken = fleet.view.parts.at(node).revision;
+  EXPECT_TRUE(fleet.decide().parts.empty());
+  fleet.view.overdue = {node};
+  const Decision elsewhere = fleet.decide();
+  EXPECT_EQ(std::ranges::count(elsewhere.urgent, true), 1);
+  fleet.settle();
+  EXPECT_GE(fleet.carried("a", node), 299.9);
+}
+
 TEST(Leader, MoreIsPlannedWhenMoreArrives) {
   TestFleet fleet(2);
   fleet.want({{"a", 300}});
@@ -531,7 +587,9 @@ TEST(Leader, MoreIsPlannedWhenMoreArrives) {
   fleet.view.rates["n1"] = {{"a", 100}};
   fleet.settle([&] { EXPECT_GE(fleet.carried("a"), 299.9); });
   EXPECT_GE(fleet.carried("a"), 500 * 1.15 * (1 - 1e-9));
-  fleet.view.rates.clear();
+  fleet.view.lost_rates = std::exchange(fleet.view.rates, {});
+  EXPECT_EQ(fleet.settle(), 0);  // what arrived at nodes that are lost is asked for still
+  fleet.view.lost_rates.clear();
   fleet.settle([&] { EXPECT_GE(fleet.carried("a"), 299.9); });
   EXPECT_LE(fleet.carried("a"), 300 * 1.26);
 }

@@ -40,6 +40,7 @@ actuate::GatewayPeers told(const std::string& node, std::vector<std::string> wan
 
 actuate::GatewayPeers peers_of(const FleetStatus& status, const std::string& node,
                                const actuate::GatewayPeers& before) {
+  if (status.services.empty() && !before.wanted.empty()) return before;
   std::map<std::string, const NodeStatus*> nodes;
   for (const NodeStatus& one : status.nodes)
     if (one.there && one.node != node && !(one.gateway.empty() && one.grpc.empty()))

@@ -50,11 +50,24 @@ bool is_dark(const power::PowerTree& tree, const std::set<int>& failed, std::siz
   });
 }
 
+// The newest revision that anybody knows.
+long newest(const FleetView& view) {
+  long revision = view.budgets ? view.budgets->revision : 0;
+  for (const auto& [name, node] : view.nodes) revision = std::max(revision, node.holds_budget);
+  return revision;
+}
+
+// Whether the store has the budgets that nodes hold to: one that was put back to an older state
+// says nothing of what they may draw now.
+bool is_newest(const FleetView& view) {
+  return view.budgets && view.budgets->revision == newest(view);
+}
+
 // What is known of each node of the tree, in its order.
 std::vector<At> look(const FleetView& view, const power::PowerTree& tree,
                      const std::set<int>& failed) {
   std::map<std::string, const NodeBudget*> before;
-  if (view.budgets)
+  if (is_newest(view))
     for (const NodeBudget& one : view.budgets->nodes) before[one.node] = &one;
   std::vector<At> all;
   for (std::size_t n = 0; n < tree.nodes.size(); ++n) {
@@ -103,13 +116,6 @@ std::string limit_text(const FleetPower& power, const power::Full& full) {
   const bool back = std::ranges::count(power.failed, name(full.then)) > 0;
   return fmt::format("{} once {} {}", name(full.point), name(full.then),
                      back ? "is back" : "fails");
-}
-
-// The newest revision that anybody knows.
-long newest(const FleetView& view) {
-  long revision = view.budgets ? view.budgets->revision : 0;
-  for (const auto& [name, node] : view.nodes) revision = std::max(revision, node.holds_budget);
-  return revision;
 }
 
 }  // namespace
@@ -220,7 +226,7 @@ Result<std::optional<FleetBudgets>> PowerBrain::decide(const FleetView& view,
                           limit_text(*view.power, shares_.budgets.full[n])});
   }
   std::ranges::sort(next.nodes, {}, &NodeBudget::node);
-  if (!view.budgets) return std::optional(next);
+  if (!is_newest(view)) return std::optional(next);
   // That nodes hold to what they were told is written down with the next step.
   FleetBudgets as_before = next;
   as_before.revision = view.budgets->revision;
@@ -233,14 +239,18 @@ Result<std::optional<FleetBudgets>> PowerBrain::decide(const FleetView& view,
 
 std::optional<HeldBudget> budget_of(const FleetView& view, const std::string& node,
                                     const std::optional<HeldBudget>& held) {
-  if (!view.budgets || (held && view.budgets->revision < held->revision)) return held;
+  if (!view.budgets || (held && view.budgets->revision < held->revision)) {
+    std::optional<HeldBudget> old = held;
+    if (old) old->of_others = true;
+    return old;
+  }
   const auto budget = std::ranges::find(view.budgets->nodes, node, &NodeBudget::node);
   if (budget == view.budgets->nodes.end()) return {};
   HeldBudget now = held.value_or(HeldBudget{});
   now.revision = view.budgets->revision;
   now.watts = budget->watts;
   now.alone_w = budget->alone_w;
-  now.of_others = view.power && view.power->failed != view.budgets->failed;
+  now.of_others = !view.power || view.power->failed != view.budgets->failed;
   if (!view.power) return now;
   now.react_s = view.power->react_s;
   const auto load = std::ranges::find(view.power->nodes, node, &FleetLoad::node);

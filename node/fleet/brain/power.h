@@ -96,11 +96,12 @@ class PowerBrain {
 struct HeldBudget {
   long revision = 0;
   double watts = 0, alone_w = 0, least_w = 0, other_w = 0, react_s = 0;
-  bool of_others = false;  // made for other dead points than there are
+  bool of_others = false;  // made for other dead points than there are, or nobody knows
   std::string boot = {};   // of the node, when it was written down
   bool operator==(const HeldBudget&) const = default;
 };
-// What the view tells a node that holds to `held`: newer, or the same; none: it has no budget.
+// What the view tells a node that holds to `held`: newer, or the same; none: it has no budget. Of a
+// store that has lost the budgets, or who draws from what, it stays, for others than there are.
 std::optional<HeldBudget> budget_of(const FleetView& view, const std::string& node,
                                     const std::optional<HeldBudget>& held);
 // What its GPUs may draw together, the store having been silent for so long.

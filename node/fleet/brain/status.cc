@@ -189,7 +189,8 @@ void describe(Form& f, FleetStatus& status) {
   f.name("fleet", status.fleet, "its name");
   f.optional(!status.leader.empty()).name("leader", status.leader, "missing: nobody leads now");
   f.whole("revision", status.revision, kNotNegative, "the newest of all parts");
-  f.boolean("converged", status.converged, "every node that is there has carried out its part");
+  f.boolean("converged", status.converged,
+            "services are wanted, and every node that is there has carried out its part");
   f.text("survive", status.survive, "what may be lost: none, node, rack, zone");
   f.text("approval", status.approval, "automatic, or approve: decisions wait for a person");
   f.optional(!status.proposal.empty())
@@ -321,7 +322,7 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
       is.answer_ms = answer_ms(one);
     }
   }
-  status.converged = true;
+  status.converged = !services.empty();
   for (auto& [name, node] : nodes) {
     status.revision = std::max(status.revision, node.revision);
     if (!node.there) continue;
@@ -339,6 +340,14 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
     status.services.push_back(std::move(service));
   }
   return status;
+}
+
+std::string why_no_services(const FleetStatus& status) {
+  if (!status.services.empty()) return {};
+  if (!status.damaged.empty()) return "what is wanted is not there, or cannot be read";
+  if (status.nodes.empty() && status.leader.empty())
+    return "its store has nothing of it, no node and no services: is the name right?";
+  return "no services are wanted";
 }
 
 void make_stale(FleetStatus& status, const std::string& fault, std::int64_t as_of_ms) {
@@ -361,6 +370,7 @@ std::string status_text(const FleetStatus& status) {
   std::string text = fmt::format("fleet {}: {}, revision {}{}\n", status.fleet,
                                  status.leader.empty() ? "nobody leads" : status.leader + " leads",
                                  status.revision, status.converged ? ", carried out" : "");
+  if (const std::string why = why_no_services(status); !why.empty()) text += why + "\n";
   if (!status.fault.empty())
     text += "not known now, all of this is as it was: " + status.fault + "\n";
   Table nodes{{"node", "rack", "GPUs", "part", "ready", "state"}, {}};

@@ -71,7 +71,8 @@ struct PowerStatus {
 struct FleetStatus {
   std::string fleet, leader = {};
   long revision = 0;       // the newest of all parts
-  bool converged = false;  // every node that is there has carried out its part
+  // Services are wanted, and every node that is there has carried out its part.
+  bool converged = false;
   std::string survive = "none", approval = "automatic", proposal = {};  // digest
   std::vector<std::string> proposed = {}, damaged = {};
   std::string fault = {};  // why the store is not heard: all of this was so at `as_of_ms`
@@ -81,6 +82,9 @@ struct FleetStatus {
   std::optional<PowerStatus> power = {};
 };
 
+// Why the status is of no service, words for a person; empty: it is of some. Who sends clients to
+// nodes keeps what it knew then: a store that has lost all says the same.
+std::string why_no_services(const FleetStatus& status);
 // What is not known any more is not said to be so: with `fault`, nothing counts as carried out.
 void make_stale(FleetStatus& status, const std::string& fault, std::int64_t as_of_ms);
 // bad_input: what is wanted cannot be read.

@@ -152,5 +152,24 @@ TEST(Status, ItsPeersAreToldNodeByNode) {
   EXPECT_TRUE(peers_of(NodePeers{}, {}, "n0", told).peers.empty());
 }
 
+// A store that came back empty, or what is wanted is damaged in it: no word of any service.
+TEST(Status, AStoreThatKnowsNoServicesTellsNobodyToSendNothing) {
+  FleetView view;
+  const auto empty = status_of(view, "f");
+  ASSERT_TRUE(empty);
+  EXPECT_FALSE(empty->converged);
+  EXPECT_NE(status_text(*empty).find("its store has nothing of it"), std::string::npos);
+  view.nodes["n1"] = node_of_tests("n1");
+  view.damaged["wanted"] = "wanted:1: no JSON";
+  const auto damaged = status_of(view, "f");
+  ASSERT_TRUE(damaged);
+  EXPECT_FALSE(damaged->converged);
+  EXPECT_EQ(why_no_services(*damaged), "what is wanted is not there, or cannot be read");
+  const actuate::GatewayPeers before{"n0", {{"n1", "n1:80", "", {{"a", 1}}}}, {"a"}};
+  EXPECT_EQ(peers_of(*empty, "n0", before), before);
+  EXPECT_EQ(peers_of(*damaged, "n0", before), before);
+  EXPECT_EQ(peers_of(*empty, "n0", {}), (actuate::GatewayPeers{.node = "n0"}));
+}
+
 }  // namespace
 }  // namespace partita::fleet

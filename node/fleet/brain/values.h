@@ -48,6 +48,7 @@ struct NodeRecord {
   std::string node;
   std::string rack = {}, zone = {};               // empty: each such node counts as one of its own
   std::string gateway = {}, grpc = {}, api = {};  // addresses, two of its gateway; empty: none
+  std::string agent = {};  // whose word this is: never the same of two agents; empty: not said
   std::vector<NodeGpu> gpus = {};
   long taken = 0;            // the newest revision that it took; it never takes an older one
   long ready = 0;            // the newest revision that it has carried out

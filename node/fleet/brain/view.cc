@@ -87,8 +87,8 @@ Rates FleetView::asked() const {
     return all;
   };
   Rates all = sum(rates);
-  for (const auto& [service, rate] : sum(uncarried))
-    all[service] = std::max(all[service], rate);
+  for (const auto& others : {sum(uncarried), sum(lost_rates)})
+    for (const auto& [service, rate] : others) all[service] = std::max(all[service], rate);
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -71,6 +72,10 @@ struct FleetView {
   std::map<std::string, Rates> rates, uncarried;  // by node
   std::map<std::string, std::vector<AgentsVerdict>> verdicts;  // by node
   std::map<std::string, double> draws;                         // of GPUs, by node
+  // What a leader knows beside the store: what arrived at nodes that are lost since a short time, by
+  // node, and nodes that have had their parts for too long to be counted on.
+  std::map<std::string, Rates> lost_rates;
+  std::set<std::string> overdue;
   std::map<std::string, long> versions;        // of parts: the store's revision, for fencing
   std::map<std::string, std::string> damaged;  // keys, and why they cannot be read
 
@@ -83,8 +88,8 @@ struct FleetView {
   // passed over.
   void hear(const Keys& keys, std::string_view key, const std::optional<std::string>& value,
             long version);
-  // What clients ask for, by service: what arrived at nodes that carry it, or in vain at all doors,
-  // whichever is more. While it moves both say the same requests.
+  // What clients ask for, by service: what arrived at nodes that carry it, or at nodes that are lost,
+  // or in vain at all doors, whichever is most. While it moves they say the same requests.
   Rates asked() const;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <string_view>
 
 #include "fleet/brain/documents.h"
@@ -83,11 +84,21 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
   now_ms_ = now_ms;
   wall_ms_ = wall_ms;
   turn_.budget = node.budget;
+  carries_ = !node.record.carries.empty();
+  if (const std::int64_t unseen = now_ms - node.seen_ms.value_or(now_ms);
+      unseen > (node.busy ? kUnseenInChangeMs : kUnseenMs)) {
+    lose({ErrorCode::environment,
+          fmt::format("its GPUs have not answered for {} s: its lease ends", unseen / 1000), ""});
+    turn_.unseen = true;
+    turn_.heard_ms = kept_ms_;
+    return std::exchange(turn_, {});
+  }
+  forget_lost_rates();
   const auto all = [&]() -> Result<void> {
     if (auto done = stay(); !done) return done;
     if (auto done = hear(node.record.taken); !done) return done;
     turn_.budget = budget_of(view_, settings_.node, node.budget);
-    if (auto done = register_node(node); !done) return done;
+    if (auto done = register_node(node); !done || !registered_) return done;
     if (auto done = stand(); !done) return done;
     if (auto done = hear(node.record.taken); !done) return done;  // all, where it leads now
     return lead();
@@ -98,7 +109,7 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
     lose(done.error());
     return std::exchange(turn_, {});
   }
-  if (node.busy) return std::exchange(turn_, {});
+  if (node.busy || !registered_) return std::exchange(turn_, {});
   if (const auto own = view_.parts.find(settings_.node);
       own != view_.parts.end() && own->second.revision > node.record.taken)
     read_up_others();  // whom it waits for
@@ -119,7 +130,11 @@ bool FleetAgent::may_go(const Part& part, const NodeRecord& is) {
 }
 
 void FleetAgent::leave() {
-  if (lease_ != 0) static_cast<void>(store_.revoke(lease_).has_value());
+  const auto own = view_.parts.find(settings_.node);
+  const bool stays = carries_ || (own != view_.parts.end() && !own->second.services.empty());
+  if (lease_ != 0 && !stays) static_cast<void>(store_.revoke(lease_).has_value());
+  if (lease_ != 0 && stays && leads())
+    static_cast<void>(commit_as_leader({{}, {{keys_.leader(), {}, 0}}}).has_value());
   lease_ = fence_ = 0;
   registered_.reset();
 }
@@ -180,12 +195,14 @@ Places FleetAgent::places(long taken) {
       !(own->second.waits_for.empty() && own->second.elsewhere.empty()))
     others_until_ms_ = now_ms_ + kFollowMs;
   const bool others = now_ms_ < others_until_ms_;
+  if (view_.leader) led_ = view_.leader->node;
   return {keys_.budgets(),
           keys_.leader(),
           keys_.node(others ? "" : settings_.node),
           keys_.part(others ? "" : settings_.node),
           keys_.peers(""),
           keys_.power(),
+          keys_.rates(led_.empty() ? settings_.node : led_),
           keys_.wanted()};
 }
 
@@ -215,7 +232,11 @@ Result<void> FleetAgent::read_anew(Places places) {
   if (!watch) return failed(watch.error());
   fence_ = fence;
   for (; known != known_.end(); ++known) gone.push_back(known->first);
-  for (const std::string& key : gone) hear_of(key, {}, *revision);
+  for (const std::string& key : gone) {
+    hear_of(key, {}, *revision);
+    if (std::ranges::none_of(places, [&](const auto& place) { return is_at(key, place); }))
+      view_.lost_rates.erase(key.substr(key.rfind('/') + 1));  // followed no more, and not lost
+  }
   for (KeyValue& one : others) hear_of(one.key, std::move(one.value), one.version);
   watch_ = *std::move(watch);
   followed_ = std::move(places);
@@ -237,8 +258,18 @@ void FleetAgent::hear_of(const std::string& key, std::optional<std::string> valu
     known->second = {version, hash_of(*value), 0};
   else if (is_known)
     known_.erase(known);
-  if (value && (is_history || is_rates || rest.starts_with("nodes/") ||
-                (rest.starts_with("parts/") && key != keys_.part(settings_.node)))) {
+  if (is_rates) {
+    const std::string node(rest.substr(rest.find('/') + 1));
+    if (const auto unread = unread_.find(key); !value && unread != unread_.end())
+      view_.hear(keys_, key, unread->second.value, unread->second.version);
+    const auto last = view_.rates.find(node);
+    view_.lost_rates.erase(node);
+    if (!value && last != view_.rates.end())
+      view_.lost_rates[node] = last->second, lost_ms_[node] = now_ms_;
+  }
+  const bool is_own = key == keys_.node(settings_.node) || key == keys_.part(settings_.node);
+  const bool is_others = !is_own && (rest.starts_with("nodes/") || rest.starts_with("parts/"));
+  if (value && (is_history || is_rates || is_others)) {
     unread_[key] = {*std::move(value), version};
   } else {
     unread_.erase(key);
@@ -265,7 +296,23 @@ void FleetAgent::read_up() {
   unread_.clear();
 }
 
+// Who writes the record of this node, under a lease that is alive, and is another agent.
+bool FleetAgent::is_anothers(const NodeNow& node) const {
+  const auto there = view_.nodes.find(settings_.node);
+  if (registered_ || there == view_.nodes.end()) return false;
+  const std::string& other = there->second.agent;
+  return !other.empty() && !node.record.agent.empty() && other != node.record.agent;
+}
+
 Result<void> FleetAgent::register_node(const NodeNow& node) {
+  if (is_anothers(node)) {
+    turn_.budget = node.budget;
+    turn_.waits = fmt::format(
+        "another agent is registered as '{}': this node is none of the fleet until that one is "
+        "gone, or it has a name of its own (`fleet.node`)",
+        settings_.node);
+    return {};
+  }
   const bool other = moved(rated_, node.rates) || moved(uncarried_, node.uncarried) ||
                      judged_ != node.verdicts ||
                      moved(drawn_.value_or(0), node.gpu_draw_w.value_or(0));
@@ -273,8 +320,15 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
   const bool records = node.record != registered_, rates = rates_due || !registered_;
   if (!records && !rates) return {};
   Transaction transaction;
-  if (records)
-    transaction.changes.push_back({keys_.node(settings_.node), write(node.record), lease_});
+  const std::string key = keys_.node(settings_.node);
+  if (!registered_) {
+    const auto known =
+        std::ranges::lower_bound(known_, key, {}, &std::pair<std::string, Known>::first);
+    const bool is_known = known != known_.end() && known->first == key;
+    transaction.conditions.push_back(
+        {Condition::What::version, key, is_known ? known->second.version : 0});
+  }
+  if (records) transaction.changes.push_back({key, write(node.record), lease_});
   if (rates)
     transaction.changes.push_back(
         {keys_.rates(settings_.node),
@@ -285,6 +339,10 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
   if (!done) {
     if (done.error().code == ErrorCode::not_found) lease_ = 0;
     return failed(done.error());
+  }
+  if (!done->done) {  // written by another since: all is read again
+    watch_.reset();
+    return {};
   }
   if (rates) {
     rated_ = node.rates, uncarried_ = node.uncarried;
@@ -341,9 +399,48 @@ bool FleetAgent::missed_long_enough() {
                              [&](const auto& one) { return now_ms_ - one.second >= kMissedMs; });
 }
 
+// Who has a part in hand, or could have, and has not carried out anything for long; the history says
+// so. Who waits for others is not late.
+Result<void> FleetAgent::look_for_overdue() {
+  std::map<std::string, Pending> pending;
+  std::set<std::string> overdue;
+  std::string others;
+  for (const auto& [node, part] : view_.parts) {
+    const auto is = view_.nodes.find(node);
+    if (is == view_.nodes.end() || is->second.ready >= part.revision) continue;
+    const bool waits = !part.waits_for.empty() || !part.elsewhere.empty();
+    if (waits && is->second.taken <= is->second.ready) continue;
+    const auto before = pending_.find(node);
+    const bool same = before != pending_.end() && before->second.ready == is->second.ready;
+    const Pending now = same ? before->second : Pending{is->second.ready, now_ms_};
+    pending[node] = now;
+    if (now_ms_ - now.since_ms < kOverdueMs) continue;
+    overdue.insert(node);
+    if (!view_.overdue.contains(node)) others += (others.empty() ? "" : ", ") + node;
+  }
+  pending_ = std::move(pending);
+  if (overdue == view_.overdue) return {};
+  view_.overdue = std::move(overdue);
+  changed_ = true;
+  if (others.empty()) return {};
+  turn_.said.push_back(fmt::format("not counted on, for no part was carried out in {} s: {}",
+                                   kOverdueMs / 1000, others));
+  return record(turn_.said.back(), 0);
+}
+
+void FleetAgent::forget_lost_rates() {
+  std::erase_if(lost_ms_, [&](const auto& one) {
+    if (now_ms_ - one.second < kLostRatesMs) return false;
+    changed_ = view_.lost_rates.erase(one.first) > 0 || changed_;
+    return true;
+  });
+}
+
 Result<void> FleetAgent::lead() {
   if (fence_ == 0) {
     missed_.clear();
+    pending_.clear();
+    view_.overdue.clear();
     decision_.reset();
     return {};
   }
@@ -353,6 +450,7 @@ Result<void> FleetAgent::lead() {
   if (auto done = divide_power(); !done || fence_ == 0) return done;
   if (std::exchange(peers_changed_, false))
     if (auto done = write_all({}, other_peers(view_, keys_)); !done || fence_ == 0) return done;
+  if (auto done = look_for_overdue(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};
   // Of the same view a leader decides the same.
   if (!changed_ && (decision_ || now_ms_ - decided_ms_ < kDecideMs)) return {};

@@ -2,9 +2,11 @@
 // changed, registers how its node is, stands for election, decides where it leads, and says which
 // part the node may take. It has no clock and no thread; calls of the store are all that may wait.
 // Who leads follows all that the store has; others what concerns them: what is wanted, power, their
-// own keys, where services are for gateways; nodes and parts of others while they wait for them.
+// own keys, where services are for gateways, rates of the leader, who may be lost; nodes and parts
+// of others while they wait for them.
 // Whatever fails, the node goes on with what it took; the next turn begins anew.
 //
+// Two agents of one node's name: the first has it, the other registers nothing and takes nothing.
 // Fencing: parts are written in transactions that name the leader's election and what the part was;
 // who was leader once writes nothing. A node takes only parts newer than what it took.
 // Single-threaded; the store outlives it.
@@ -34,6 +36,13 @@ inline constexpr std::int64_t kFollowMs = 60'000;     // more than concerns it, 
 inline constexpr std::int64_t kCompactMs = 300'000;   // so much of the store's past is kept
 inline constexpr std::int64_t kDecideMs = 10'000;    // where what is wanted cannot be planned
 inline constexpr std::int64_t kRatesMs = 5000;       // between rates
+// Who has had a part for so long and has not carried it out is not counted on: two minutes more than
+// draining, making instances and loading a model take.
+inline constexpr std::int64_t kOverdueMs = 300'000;
+// Of a node whose GPUs nobody has seen for so long the lease ends; a change may keep them longer.
+inline constexpr std::int64_t kUnseenMs = 30'000, kUnseenInChangeMs = 300'000;
+// What arrived at a lost node counts for so long: then those that carry its services have measured.
+inline constexpr std::int64_t kLostRatesMs = 300'000;
 inline constexpr std::size_t kMostHistory = 500;     // events
 
 struct FleetAgentSettings {
@@ -51,6 +60,7 @@ struct NodeNow {
   std::vector<AgentsVerdict> verdicts = {};
   std::optional<double> gpu_draw_w = {};  // what its GPUs draw; missing: not known
   std::optional<HeldBudget> budget = {};  // that it was told last
+  std::optional<std::int64_t> seen_ms = {};  // when its GPUs were looked at last; missing: now
 };
 
 struct Turn {
@@ -59,7 +69,8 @@ struct Turn {
   std::int64_t heard_ms = 0;         // when the store answered last, as `now_ms`
   std::string waits;                 // why its newest part is not taken yet
   std::vector<std::string> said;
-  std::optional<Error> trouble;  // of the store
+  bool unseen = false;           // its GPUs have not been looked at for so long that its lease ends
+  std::optional<Error> trouble;  // of the store, or that
 };
 
 // A store keeps all that ever was until somebody says what may go.
@@ -82,7 +93,9 @@ class FleetAgent {
   Turn turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& node);
   // All is in the view after the next turn, and for a minute.
   void follow_all() { wants_all_ = true; }
-  // Ends the lease, so that others know at once.
+  // It will take no more turns. A node that carries nothing, and shall carry nothing, ends its lease,
+  // so that others know at once. Any other one lets it run out: its GPUs serve on, and an agent that
+  // is back before that goes on as if it had never been away. Who leads stops leading.
   void leave();
 
   bool leads() const { return fence_ != 0; }
@@ -105,11 +118,15 @@ class FleetAgent {
   void hear_of(const std::string& key, std::optional<std::string> value, long version);
   void read_up_others();
   void read_up();
+  bool is_anothers(const NodeNow& node) const;
+  // Not registered afterwards: another agent has the name, or was faster.
   Result<void> register_node(const NodeNow& node);
   Result<void> stand();
   Result<void> lead();
   Result<void> divide_power();
   bool missed_long_enough();
+  Result<void> look_for_overdue();
+  void forget_lost_rates();
   std::vector<Part> agreed(const Decision& decision) const;
   Result<void> write_parts(const std::vector<Part>& parts);
   Result<void> write_all(std::vector<Condition> conditions, std::vector<Change> changes);
@@ -129,6 +146,7 @@ class FleetAgent {
   std::unique_ptr<Watch> watch_;
   Places followed_;  // by the watch
   bool wants_all_ = false;
+  std::string led_ = {};  // who leads, or did so last
   std::optional<Decision> decision_;
   Turn turn_;
   std::int64_t now_ms_ = 0, wall_ms_ = 0, kept_ms_ = 0, read_ms_ = 0, decided_ms_ = 0,
@@ -157,6 +175,13 @@ class FleetAgent {
   std::string no_power_;                        // why it is not divided, as it was said last
   std::optional<double> drawn_;                 // as written, beside the rates
   std::map<std::string, std::int64_t> missed_;  // nodes with a part, since when
+  struct Pending {
+    long ready = 0;  // what the node had carried out when this began
+    std::int64_t since_ms = 0;
+  };
+  std::map<std::string, Pending> pending_;          // nodes whose part is not carried out
+  std::map<std::string, std::int64_t> lost_ms_ = {};  // of view_.lost_rates
+  bool carries_ = false;                            // the node did, at its last turn
   long events_ = 0;
   long going_ = 0;  // revision of a part that carries less, and since when it may be taken
   std::int64_t going_ms_ = 0;

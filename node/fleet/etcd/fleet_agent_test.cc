@@ -24,7 +24,6 @@ TEST(FleetAgent, HearsTheVerdictsOfOthersThoughRatesStay) {
     for (const std::int64_t end = now + ms; now < end; now += 500) {
       store.tell_time(now);
       EXPECT_FALSE(a.turn(now, now, of_a).trouble);
-      b.follow_all();
       EXPECT_FALSE(b.turn(now, now, of_b).trouble);
     }
   };
@@ -37,6 +36,153 @@ TEST(FleetAgent, HearsTheVerdictsOfOthersThoughRatesStay) {
   turns(0);
   b.turn(now, now, of_b);
   EXPECT_FALSE(b.view().verdicts.contains("a"));  // gone with its lease
+}
+
+// Two machines with one host name: the second does not write over the first, which is the fleet's
+// until its lease ends; whoever begins anew with its own state directory has its name at once.
+TEST(FleetAgent, ASecondAgentOfOneNameIsNoneOfTheFleet) {
+  MemoryStore store;
+  const auto made = [&] {
+    return std::make_unique<FleetAgent>(FleetAgentSettings{.fleet = "f", .node = "a"}, store,
+                                        ground_of_tests());
+  };
+  NodeNow first{node_of_tests("a")}, second = first;
+  first.record.agent = "one";
+  second.record.agent = "two";
+  second.record.gpus.pop_back();
+  auto one = made(), two = made();
+  std::int64_t now = 0;
+  const auto turn = [&](FleetAgent& agent, const NodeNow& node) {
+    store.tell_time(now);
+    Turn is = agent.turn(now, now, node);
+    now += 500;
+    EXPECT_FALSE(is.trouble);
+    return is.waits;
+  };
+  EXPECT_EQ(turn(*one, first), "");
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_NE(turn(*two, second).find("another agent is registered as 'a'"), std::string::npos);
+    EXPECT_EQ(turn(*one, first), "");
+  }
+  EXPECT_EQ(one->view().nodes.at("a"), first.record);
+  EXPECT_TRUE(one->leads());
+  EXPECT_FALSE(two->leads());
+  one = made();  // killed, and there again within its lease
+  EXPECT_EQ(turn(*one, first), "");
+  EXPECT_NE(turn(*two, second), "");
+  one.reset();
+  for (now += 1000 * (kLeaseSeconds + 1); turn(*two, second) != "";) ASSERT_LT(now, 100'000);
+  EXPECT_EQ(two->view().nodes.at("a"), second.record);
+  EXPECT_TRUE(two->leads());
+  EXPECT_NE(turn(*made(), first), "");
+}
+
+// Two nodes over one store, in time that passes for all of them.
+struct TwoNodes {
+  MemoryStore store;
+  FleetAgent a{{.fleet = "f", .node = "a"}, store, ground_of_tests()};
+  FleetAgent b{{.fleet = "f", .node = "b"}, store, ground_of_tests()};
+  NodeNow of_a{node_of_tests("a")}, of_b{node_of_tests("b")};
+  std::int64_t now = 0;
+  bool a_runs = true;
+
+  // `take` hears of each part that a node may take.
+  template <class Take>
+  void pass(std::int64_t ms, const Take& take) {
+    for (const std::int64_t end = now + ms; now < end; now += 500) {
+      store.tell_time(now);
+      if (a_runs)
+        if (const Turn turn = a.turn(now, now, of_a); turn.take) take(of_a.record, *turn.take);
+      if (const Turn turn = b.turn(now, now, of_b); turn.take) take(of_b.record, *turn.take);
+    }
+  }
+  void pass(std::int64_t ms) {
+    pass(ms, [](NodeRecord&, const Part&) {});
+  }
+  bool sees_a() { return !store.range({Keys("f").node("a")})->all.empty(); }
+};
+constexpr std::int64_t kLeaseMs = 1000 * kLeaseSeconds;
+
+// An agent that is started again would find its services on their way elsewhere.
+TEST(FleetAgent, WhoCarriesServicesLetsItsLeaseRunOut) {
+  TwoNodes two;
+  two.of_a.record.carries = {{"s", 10}};
+  two.pass(2000);
+  ASSERT_TRUE(two.a.leads());
+  two.a.leave();
+  two.a_runs = false;
+  two.pass(2000);
+  EXPECT_TRUE(two.sees_a());
+  EXPECT_TRUE(two.b.leads());  // for that nobody waits
+  FleetAgent again({.fleet = "f", .node = "a"}, two.store, ground_of_tests());
+  two.now += 1;
+  EXPECT_FALSE(again.turn(two.now, two.now, two.of_a).trouble);
+  two.pass(kLeaseMs / 2);
+  EXPECT_TRUE(two.sees_a());
+  two.pass(kLeaseMs);  // not kept alive by anybody
+  EXPECT_FALSE(two.sees_a());
+}
+
+TEST(FleetAgent, LeaseOfANodeThatNobodyLooksAtEnds) {
+  TwoNodes two;
+  two.pass(1000);
+  two.of_a.seen_ms = two.now;
+  two.of_a.record.carries = {{"s", 10}};
+  two.pass(kUnseenMs - 500);
+  EXPECT_TRUE(two.sees_a());
+  two.pass(kLeaseMs + 2000);
+  EXPECT_FALSE(two.sees_a());
+  EXPECT_TRUE(two.b.leads());
+  const Turn turn = two.a.turn(two.now, two.now, two.of_a);
+  EXPECT_TRUE(turn.unseen && turn.trouble);
+  two.of_a.seen_ms.reset();  // it answers again
+  two.pass(1000);
+  EXPECT_TRUE(two.sees_a());
+  // A change may keep it for longer.
+  two.of_a.seen_ms = two.now, two.of_a.busy = true;
+  two.pass(kUnseenMs + kLeaseMs + 2000);
+  EXPECT_TRUE(two.sees_a());
+}
+
+// It was there that clients asked; those that carry its services now have not measured yet.
+TEST(FleetAgent, WhatArrivedAtALostNodeCountsForAWhile) {
+  TwoNodes two;
+  two.of_a.rates = {{"s", 900}};
+  two.of_b.rates = {{"s", 50}};
+  two.pass(1000);
+  two.a_runs = false;
+  two.pass(kLeaseMs + 1000);
+  ASSERT_FALSE(two.sees_a());
+  EXPECT_EQ(two.b.view().asked(), (Rates{{"s", 900}}));  // its clients come to b: no sum
+  two.of_b.rates = {{"s", 940}};
+  two.pass(2 * kRatesMs);
+  EXPECT_EQ(two.b.view().asked(), (Rates{{"s", 940}}));
+  two.of_b.rates = {{"s", 60}};
+  two.pass(2 * kRatesMs);
+  EXPECT_EQ(two.b.view().asked(), (Rates{{"s", 900}}));
+  two.pass(kLostRatesMs);
+  EXPECT_EQ(two.b.view().asked(), (Rates{{"s", 60}}));
+}
+
+// One that took its part, says nothing, and does not carry it out.
+TEST(FleetAgent, WhatANodeDoesNotCarryOutIsElsewhereInTime) {
+  TwoNodes two;
+  ASSERT_TRUE(two.store.commit(
+      {{}, {{Keys("f").wanted(), write(Wanted{services_of_tests({{"s", 300}})}), 0}}})->done);
+  std::string stuck;
+  const auto take = [&](NodeRecord& record, const Part& part) {
+    if (stuck.empty()) stuck = record.node;
+    record.taken = part.revision;
+    if (record.node == stuck) return;
+    record.ready = part.revision;
+    record.carries = carried_of(rates_of(part));
+  };
+  two.pass(kOverdueMs - 2000, take);
+  ASSERT_NE(stuck, "");
+  NodeRecord& other = stuck == "a" ? two.of_b.record : two.of_a.record;
+  EXPECT_TRUE(other.carries.empty());
+  two.pass(12'000, take);
+  EXPECT_EQ(rates_of(other.carries), (Rates{{"s", 300}}));
 }
 
 // Counts what a node hears.

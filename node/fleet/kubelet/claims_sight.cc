@@ -19,10 +19,21 @@ ClaimsSight::ClaimsSight(const KubeApi& api, Clock& clock, std::string node)
 
 ClaimsSight::~ClaimsSight() { ending_ = true; }
 
-std::set<std::string> ClaimsSight::allocated() const {
+Result<ClaimList> list_claims(const KubeApi& api) {
+  const auto answer = api.ask("GET", kClaims);
+  if (!answer) return failed(answer.error());
+  if (answer->status != 200)
+    return environment_error(kClaims, fmt::format("the API server answered {}", answer->status));
+  return parse_claims("the API server's list of claims", answer->body);
+}
+
+ClaimsNow ClaimsSight::allocated() const {
   const std::lock_guard lock(mutex_);
-  std::set<std::string> all;
-  for (const auto& [uid, devices] : devices_) all.insert(devices.begin(), devices.end());
+  ClaimsNow all{.known = known_, .uids = {}};
+  for (const auto& [uid, devices] : devices_) {
+    all.uids.insert(uid);
+    all.devices.insert(devices.begin(), devices.end());
+  }
   return all;
 }
 
@@ -51,6 +62,7 @@ void ClaimsSight::look() {
     {
       const std::lock_guard lock(mutex_);
       trouble_ = done ? "" : to_string(done.error());
+      known_ = known_ && done;
     }
     if (!done || clock_.now_ns() - begin < kPause) pause();
   }
@@ -61,11 +73,7 @@ void ClaimsSight::pause() {
 }
 
 Result<std::string> ClaimsSight::list() {
-  const auto answer = api_.ask("GET", kClaims);
-  if (!answer) return failed(answer.error());
-  if (answer->status != 200)
-    return environment_error(kClaims, fmt::format("the API server answered {}", answer->status));
-  auto list = parse_claims("the API server's list of claims", answer->body);
+  const auto list = list_claims(api_);
   if (!list) return failed(list.error());
   std::map<std::string, std::set<std::string>> devices;
   std::map<std::string, Claim> claims;
@@ -76,6 +84,7 @@ Result<std::string> ClaimsSight::list() {
     }
   const std::lock_guard lock(mutex_);
   claims_ = std::move(claims);
+  known_ = true;
   if (devices != devices_) ++version_;
   devices_ = std::move(devices);
   return list->resource_version;

@@ -12,9 +12,13 @@
 #include <vector>
 
 #include "fleet/dra/claims.h"
+#include "fleet/dra/gone_claims.h"
 #include "fleet/kubelet/kube_api.h"
 
 namespace partita::dra {
+
+// All claims of the cluster, asked now.
+Result<ClaimList> list_claims(const KubeApi& api);
 
 class ClaimsSight {
  public:
@@ -24,8 +28,8 @@ class ClaimsSight {
   ClaimsSight(const ClaimsSight&) = delete;
   ClaimsSight& operator=(const ClaimsSight&) = delete;
 
-  // Devices of the pool that claims have been given.
-  std::set<std::string> allocated() const;
+  // Which claims have been given devices of the pool, and which devices.
+  ClaimsNow allocated() const;
   // The claims that have some.
   std::vector<Claim> claims() const;
   // How often they have changed; and what is wrong with looking, or nothing.
@@ -48,6 +52,7 @@ class ClaimsSight {
   std::map<std::string, std::set<std::string>> devices_;  // of the pool, by UID of the claim
   std::map<std::string, Claim> claims_;                   // the same
   long version_ = 0;
+  bool known_ = false;  // all were listed, and nothing is wrong since
   std::string trouble_;
   std::jthread thread_;
 };

@@ -17,6 +17,11 @@ std::string owner_of(const std::string& uid, const std::string& device) {
   return fmt::format("{}{}/{}", kOwner, uid, device);
 }
 
+std::string uid_of(const std::string& owner) {
+  const std::size_t begin = std::string_view(kOwner).size();
+  return owner.substr(begin, owner.find('/') - begin);
+}
+
 // A file that was read and says nothing that could be undone.
 bool damaged(const Result<std::vector<StandingShare>>& shares) {
   return !shares && shares.error().code != ErrorCode::environment;
@@ -216,6 +221,7 @@ Result<void> Plugin::recover() {
 }
 
 std::vector<PreparedClaim> Plugin::prepare(const std::vector<ClaimName>& claims) {
+  const std::lock_guard lock(claims_mutex_);
   std::vector<PreparedClaim> all;
   for (const ClaimName& one : claims) {
     auto done = prepared(one);
@@ -244,10 +250,25 @@ Result<void> Plugin::give_back(const std::string& uid) {
 }
 
 std::vector<PreparedClaim> Plugin::unprepare(const std::vector<ClaimName>& claims) {
+  const std::lock_guard lock(claims_mutex_);
   std::vector<PreparedClaim> all;
   for (const ClaimName& one : claims) {
     const auto done = give_back(one.uid);
     all.push_back({one.uid, {}, done ? "" : to_string(done.error())});
+  }
+  return all;
+}
+
+std::vector<PreparedClaim> Plugin::return_gone(const std::function<Result<ClaimList>()>& list) {
+  const std::vector<std::string> due = gone_.take_due();
+  if (due.empty()) return {};
+  const auto listed = list();
+  std::vector<PreparedClaim> all;
+  for (const std::string& uid : due) {
+    if (!listed || std::ranges::count(listed->claims, uid, &Claim::uid) > 0) continue;
+    const std::lock_guard lock(claims_mutex_);
+    const auto done = give_back(uid);
+    all.push_back({uid, {}, done ? "" : to_string(done.error())});
   }
   return all;
 }
@@ -300,15 +321,20 @@ Result<void> Plugin::remove(const std::string& name) {
   return {};
 }
 
-Result<bool> Plugin::publish(const std::set<std::string>& allocated) {
+Result<bool> Plugin::publish(const ClaimsNow& claims, std::int64_t now_ns) {
   auto now = look();
   if (!now) return failed(now.error());
   // Which places are claimed is told by the leases, and by the scheduler before there is one.
   for (PoolGpu& gpu : now->gpus) gpu.claimed.clear();
   Pool pool = pool_of(now->gpus);
-  std::set<std::string> devices = allocated;
+  std::set<std::string> devices = claims.devices;
+  std::vector<HeldByClaim> held;
   for (const lease::Lease& one : now->leases)
-    if (one.owner.starts_with(kOwner)) devices.insert(one.owner.substr(one.owner.find('/') + 1));
+    if (one.owner.starts_with(kOwner)) held.push_back({uid_of(one.owner), one.busy});
+  gone_.see(held, claims, now_ns);
+  for (const lease::Lease& one : now->leases)
+    if (one.owner.starts_with(kOwner) && !gone_.has(uid_of(one.owner)))
+      devices.insert(one.owner.substr(one.owner.find('/') + 1));
   for (const std::string& name : devices)
     if (const PoolDevice* device = find_device(pool, name))
       now->gpus[device->gpu].claimed.push_back(device->place);

@@ -2,7 +2,8 @@
 // prepared by leasing that very place for "claim:UID/DEVICE" and writing a CDI file; so the same
 // claim gets the same instance again, whoever was killed when, and nothing is remembered here.
 // After every change the pool is published in the order that keeps the largest shapes free.
-// Thread rule: prepare() and unprepare() on one thread, publish() on one, which may be another.
+// Thread rule: prepare() and unprepare() on one thread, publish() and return_gone() on one, which
+// may be another.
 #pragma once
 
 #include <functional>
@@ -16,6 +17,7 @@
 #include "base/files.h"
 #include "fleet/dra/cdi.h"
 #include "fleet/dra/claims.h"
+#include "fleet/dra/gone_claims.h"
 #include "fleet/dra/kubelet_messages.h"
 #include "fleet/dra/pool.h"
 #include "fleet/dra/resource_slices.h"
@@ -67,9 +69,12 @@ class Plugin {
   std::vector<PreparedClaim> prepare(const std::vector<ClaimName>& claims);
   std::vector<PreparedClaim> unprepare(const std::vector<ClaimName>& claims);
 
-  // Writes the pool where it differs from what was written; `allocated` are the devices that claims
-  // have. Whether anything was written. After an error all is written again.
-  Result<bool> publish(const std::set<std::string>& allocated);
+  // Writes the pool where it differs from what was written. Whether anything was written. After an
+  // error all is written again. What claims have that are gone is not in it.
+  Result<bool> publish(const ClaimsNow& claims, std::int64_t now_ns);
+  // Gives back what such claims have had for long, as unprepare() does, where they are not in the
+  // list either that is asked for then.
+  std::vector<PreparedClaim> return_gone(const std::function<Result<ClaimList>()>& list);
 
   // With the node as it is, while nobody changes it; not where it cannot be read.
   void with_node(const std::function<void(const NodeLook&)>& take);
@@ -105,12 +110,14 @@ class Plugin {
   NodeDoor node_;
   const KubeApi& api_;
   Files& files_;
-  std::mutex node_mutex_;  // of node_
+  std::mutex claims_mutex_;  // of their files; locked before node_mutex_
+  std::mutex node_mutex_;    // of node_
   // Of prepare() alone: by device; they stay as long as the GPUs.
   std::map<std::string, Place> places_;
   // Of publish() alone:
   std::map<std::string, SliceHead> heads_;      // at the server, by name
   std::map<std::string, std::string> written_;  // slices, as they are without versions
+  GoneClaims gone_;
   long generation_ = 0;
   bool known_ = false;  // heads_ are those of the server
 };

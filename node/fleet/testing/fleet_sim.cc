@@ -54,7 +54,7 @@ struct SimNode {
   std::optional<Part> content;            // what its own agent shall make it, on its disk
   bool cursed = false;                    // its agent dies while it leads
   bool carrying = false;                  // it is being made so
-  std::int64_t carried_ms = 0, well_ms = 0;
+  std::int64_t carried_ms = 0, well_ms = 0, stuck_ms = 0;
   long newest = 0;           // part that it ever took
   long arriving_as_of = -1;  // what it hangs on, as it was then
   Rates arriving, uncarried;
@@ -430,6 +430,7 @@ class FleetSim {
     node.agent = std::make_unique<FleetAgent>(
         FleetAgentSettings{.fleet = "sim", .node = node.record.node}, *node.way, ground_);
     node.next_turn_ms = now_ + static_cast<std::int64_t>(rng_.below(1000));
+    node.record.trouble.clear();  // it does not remember it, and tries again
     go_on(node);
   }
 
@@ -505,18 +506,24 @@ class FleetSim {
     }
   }
 
+  // From a loss until others have what was lost: a node that is stuck may be told to carry it first.
+  std::int64_t recovered_ms() const {
+    const bool stuck =
+        std::ranges::any_of(nodes_, [&](const SimNode& node) { return node.stuck_ms > now_; });
+    return now_ + kRecoveryMs + (stuck ? kOverdueMs : 0);
+  }
   // Who carried something of a service is lost: it may have less for some time. With `survive`, not
   // by the first loss after a calm spell, if there was room for what it needs then.
   void excuse(const SimNode& node) {
     const bool first = survives_ && !lost_since_calm_ && converged_;
     lost_since_calm_ = true;
     for (const Carried& one : node.record.carries)
-      if (!first || has_no_room(one.service, true)) excused_ms_[one.service] = now_ + kRecoveryMs;
+      if (!first || has_no_room(one.service, true)) excused_ms_[one.service] = recovered_ms();
   }
   // What is short already takes longer.
   void excuse_all() {
     for (auto& [service, until] : excused_ms_)
-      if (until > now_) until = now_ + kRecoveryMs;
+      if (until > now_) until = std::max(until, recovered_ms());
   }
 
   void die(SimNode& node, std::int64_t until) {
@@ -637,6 +644,7 @@ class FleetSim {
     for (SimNode& node : nodes_) {
       node.back_ms = std::min(node.back_ms, now_);
       node.well_ms = std::min(node.well_ms, now_);
+      node.stuck_ms = 0;
       if (node.well_ms == 0) continue;
       node.well_ms = now_;
     }
@@ -647,7 +655,7 @@ class FleetSim {
 
   void live(SimNode& node) {
     if (!node.alive || !node.agent) return;
-    if (node.carrying && now_ >= node.carried_ms) carried_out(node);
+    if (node.carrying && now_ >= std::max(node.carried_ms, node.stuck_ms)) carried_out(node);
     if (now_ < node.next_turn_ms) return;
     node.next_turn_ms = now_ + static_cast<std::int64_t>(kTurnMs * (0.8 + 0.4 * rng_.uniform()));
     if (const long as_of = carried_.version() + clients_.version();
@@ -698,11 +706,22 @@ class FleetSim {
     tell(fmt::format("{} takes revision {}", node.record.node, part.revision));
     ++report_.parts;
     node.content = std::move(part);
+    if (rng_stuck_.below(30) == 0) get_stuck(node);
     go_on(node);
     if (rng_.below(50) == 0)
       kill_agent(node);  // before it wrote down what it took
     else
       node.record.taken = node.newest;
+  }
+
+  // For longer than anybody counts on it, and it says nothing.
+  void get_stuck(SimNode& node) {
+    tell(node.record.node + " will not get on with it, and says nothing");
+    ++report_.stuck;
+    node.stuck_ms = now_ + 4 * kOverdueMs;  // or until all is healed
+    excuse_all();
+    for (const auto& [service, rate] : rates_)
+      excused_ms_[service] = std::max(excused_ms_[service], now_ + kOverdueMs + 2 * kRecoveryMs);
   }
 
   void carried_out(SimNode& node) {
@@ -713,7 +732,8 @@ class FleetSim {
       node.carried_ms = now_ + 30'000;
       node.record.taken = node.newest;
       excuse_all();
-      for (const auto& [service, rate] : rates_) excused_ms_[service] = now_ + 2 * kRecoveryMs;
+      for (const auto& [service, rate] : rates_)
+        excused_ms_[service] = std::max(excused_ms_[service], now_ + 2 * kRecoveryMs);
       return;
     }
     const Part& part = *node.content;
@@ -817,7 +837,7 @@ class FleetSim {
 
   const FleetSimOptions options_;
   const FleetGround ground_ = ground_of(options_);
-  Rng rng_;
+  Rng rng_, rng_stuck_{options_.seed * 104'729 + 5};
   FleetSimReport report_;
   MemoryStore store_;
   const Keys keys_{"sim"};

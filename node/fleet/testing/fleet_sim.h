@@ -30,7 +30,8 @@ struct FleetSimOptions {
 struct FleetSimReport {
   std::vector<std::string> wrong;  // a sentence each; empty: all held
   std::vector<std::string> story;
-  int nodes = 0, deaths = 0, cuts = 0, leaders_killed = 0, outages = 0, wishes = 0, approvals = 0;
+  int nodes = 0, deaths = 0, cuts = 0, leaders_killed = 0, outages = 0, wishes = 0, approvals = 0,
+      stuck = 0;
   long decisions = 0, parts = 0, turns = 0;
   long asked = 0, asked_in_vain = 0;  // services at the ends of hours; carried by nobody
   std::int64_t longest_short_ms = 0;  // that a service had less than before

@@ -34,6 +34,10 @@ struct Sequence {
   int epoch = 0;            // how often it was preempted
 };
 
+double outside_ms(const Door& door, const Request& asked) {
+  return door.request_ms + door.request_token_ms * asked.in;
+}
+
 class Engine {
  public:
   Engine(const EngineSpec& spec, std::span<const Request> requests, const Loop& loop, int prefixes)
@@ -86,15 +90,10 @@ class Engine {
 
   // ---- the door
 
-  double outside_ms(const Request& asked) const {
-    return door_.request_ms + door_.request_token_ms * asked.in;
-  }
-  double ttft_of(int i) { return served(i).ttft().value + outside_ms(request(i)); }
-
   bool is_too_late(int i) const {
     if (door_.ttft.value <= 0) return false;
     const Request& asked = request(i);
-    const double outside = outside_ms(asked);
+    const double outside = outside_ms(door_, asked);
     const auto cached_of = [&](const Request& one) {
       const bool hit = one.prefix >= 0 && prefixes_.cached(one.prefix);
       return hit ? one.prefix_tokens / kBlockTokens * kBlockTokens : 0;
@@ -360,8 +359,8 @@ class Engine {
       Sequence& one = sequence(i);
       if (one.produced++ == 0) {
         served(i).first = now_;
-        if (door_.ttft.value > 0)
-          patience_.began(ttft_of(i) > door_.ttft.value, door_.may_be_late);
+        const double ttft = served(i).ttft().value + outside_ms(door_, request(i));
+        if (door_.ttft.value > 0) patience_.began(ttft > door_.ttft.value, door_.may_be_late);
       }
       share_prefix(i);
       if (one.produced == request(i).out)

@@ -280,7 +280,7 @@ Case random_case(Rng& rng) {
     one.spec.cost.crowded_from = static_cast<int>(rng.below(6));
     one.spec.cost.mixed = 3;
   }
-  one.spec.sequences = upto(12);
+  one.spec.sequences = upto(rng.below(4) ? 12 : 100);
   one.spec.step_tokens = one.spec.sequences + upto(rng.below(2) ? 20 : 300);
   one.spec.blocks = upto(rng.below(2) ? 20 : 200);
   one.loop.in_flight = rng.below(2) ? upto(20) : 0;

@@ -114,7 +114,9 @@ void EngineCall::take_events(std::string_view bytes) {
       service_.counted().ttft.add(now - arrived_);
       service_.shares.has_token(*this);
       service_.recents.first_token(now, now - arrived_);
-      service_.began(now - arrived_);
+      const plan::Terms& terms = service_.terms();
+      if (const auto late = late_by_ttft(terms, now - arrived_))
+        service_.patience.began(*late, 1 - terms.percentile / 100);
       replica_->guess.first_token(guessed_, now, true);
     }
     pace_.came(now, service_.counted().itl);
@@ -234,7 +236,8 @@ void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
       TokenUsage{.prompt = answered ? prompt_tokens : 0, .completion = pace_.events()});
   AnswerTimes times{.ttft = pace_.first() == 0 ? 0 : pace_.first() - arrived_,
                     .tpot = pace_.tpot(used.completion),
-                    .e2e = now - arrived_};
+                    .e2e = now - arrived_,
+                    .empty = streams_ ? pace_.first() == 0 : usage_ && usage_->completion == 0};
   const plan::Terms& terms = service_.terms();
   if (const auto late = late_by_tpot(terms, times); answered && late)
     replica_->guess.answered(*late, 1 - terms.percentile / 100);

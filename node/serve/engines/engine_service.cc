@@ -214,7 +214,8 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   const auto there = waits ? choose(call, Room::any) : best;
   if (there == nullptr) return std::nullopt;
   if (promise > 0)
-    most = std::min(most, static_cast<std::int64_t>(patience_.share() * static_cast<double>(promise)));
+    most =
+        std::min(most, static_cast<std::int64_t>(patience.share() * static_cast<double>(promise)));
   most = shares.may_use(call.ask().priority, most, now);
   const auto expects = [&] {
     return expected_ttft(call, *there, now) + (waits ? expected_wait(call, now) : 0);
@@ -239,7 +240,7 @@ std::optional<Denial> EngineService::refusal(EngineCall& call, std::int64_t now)
   call.trial = choose(call, Room::idle) != nullptr;
   if (call.trial) return std::nullopt;
   shares.refused(call, now);
-  patience_.refused();
+  patience.refused();
   return refused(
       &TokenFates::late,
       {.kind = Denial::Kind::slowed,
@@ -307,11 +308,6 @@ tl::expected<std::shared_ptr<EngineCall>, Denial> EngineService::begin(EngineAsk
       part_of_engines(*call, engines_, most > 0 ? most : mean_out_, bytes_per_token(now), now),
       now);
   return call;
-}
-
-void EngineService::began(std::int64_t ttft) {
-  const std::int64_t promise = promised(terms_, desk_);
-  if (promise > 0) patience_.began(ttft > promise, 1 - terms_.percentile / 100);
 }
 
 void EngineService::uncount() {

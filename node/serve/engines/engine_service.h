@@ -59,7 +59,6 @@ class EngineService {
   // Lets it in or says why not; the body is one that parse_openai_request takes.
   // Refused: `ask` is what it was.
   tl::expected<std::shared_ptr<EngineCall>, Denial> begin(EngineAsk& ask);
-  void began(std::int64_t ttft);  // one has its first token
   void uncount();                // the last that was refused here: another node counts it
   void start(EngineCall& call);  // its completion is set
   // Its client has it no more, whether or not it is over.
@@ -73,6 +72,7 @@ class EngineService {
   TokenCounters& counted() { return counters_; }
   TokenRecents recents = {};
   EngineShares shares = {};
+  plan::TokenPatience patience = {};
 
  private:
   enum class Room : std::uint8_t { idle, some, any };  // of engines that are asked for
@@ -94,7 +94,6 @@ class EngineService {
   std::vector<EngineCall*> waiting_ = {};  // who goes first in front
   TokenCounters counters_ = {};
   MeasuredRatio bytes_per_token_ = {};  // over kFirstBytesPerToken
-  plan::TokenPatience patience_ = {};
   double mean_out_ = 100;
   std::size_t turn_ = 0;
   long calls_ = 0;

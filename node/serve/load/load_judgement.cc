@@ -24,6 +24,7 @@ LoadTokens tokens_of(const LoadTally& tally, const LoadOutcome& outcome) {
           .itl_ms = percentiles(tokens.itl),
           .in = tokens.in,
           .out = tokens.out,
+          .asked = tokens.asked,
           .goodput_rps = static_cast<double>(tally.within_slo()) / seconds,
           .tokens_per_s = static_cast<double>(tokens.out) / std::max(outcome.answered_s, 1e-9)};
 }

@@ -36,6 +36,7 @@ void describe_tokens(Form& f, std::optional<LoadTokens>& tokens) {
   f.optional(there).object("itl_ms", kept.itl_ms, describe, "from one token to the next");
   f.optional(there).whole("tokens_in", kept.in, kNotNegative, "of prompts, as the server says");
   f.optional(there).whole("tokens_out", kept.out, kNotNegative, "of answers");
+  f.optional(there).whole("tokens_asked", kept.asked, kNotNegative, "that those should have");
   f.optional(there).number("tokens_per_s", kept.tokens_per_s, kNotNegative, "of answers");
   f.optional(there).number("goodput_rps", kept.goodput_rps, kNotNegative,
                            "answers that kept all that is promised");
@@ -101,6 +102,8 @@ void describe(Form& f, LoadReport& report) {
   f.object("generator", report.generator, describe, "how well it kept time");
   f.object("server", report.server, describe, "the Server scenario, where it was asked for");
 }
+
+constexpr double kLeastOfAsked = 0.9;
 
 std::string ms_text(double ms) { return std::isfinite(ms) ? fmt::format("{:.2f}", ms) : "-"; }
 
@@ -245,6 +248,16 @@ std::vector<std::string> load_doubts(const LoadReport& report) {
     doubts.push_back(fmt::format(
         "{} requests waited because all {} connections were busy: --connections gives more",
         generator.waited, generator.most_connections));
+  for (const LoadServiceReport& one : report.services) {
+    if (!one.tokens) continue;
+    const auto out = static_cast<double>(one.tokens->out);
+    const auto asked = static_cast<double>(one.tokens->asked);
+    if (out < kLeastOfAsked * asked)
+      doubts.push_back(fmt::format(
+          "the answers of {} have {:.0f} % of the tokens that were asked for, so that nothing is "
+          "told of such: its engine ends them by itself, although `ignore_eos` is asked for",
+          one.name, 100 * out / asked));
+  }
   return doubts;
 }
 

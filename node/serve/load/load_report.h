@@ -22,7 +22,7 @@ struct LoadPercentiles {
 // Of a language model, of its whole answers; and what the simulator says of such requests.
 struct LoadTokens {
   LoadPercentiles ttft_ms = {}, tpot_ms = {}, itl_ms = {};
-  long in = 0, out = 0;     // tokens
+  long in = 0, out = 0, asked = 0;  // tokens; those of answers that were asked for
   double goodput_rps = 0;   // answers that kept all that is promised
   double tokens_per_s = 0;  // out
   bool operator==(const LoadTokens&) const = default;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -34,6 +36,13 @@ constexpr std::uint64_t kMostStreamed = 1u << 30;  // bytes of an answer
 constexpr std::uint32_t kTimer = 0xffffffff;
 constexpr char kReset[] = "the connection was refused, or broke";
 
+// No two runs say the same.
+Rng new_words() {
+  std::uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, 0) < 0) seed = static_cast<std::uint64_t>(::getpid());
+  return Rng(seed);
+}
+
 struct Stream {  // of the requests of one service
   LoadService service;
   std::vector<std::string> requests;  // as they are sent, in turn
@@ -41,7 +50,9 @@ struct Stream {  // of the requests of one service
   Nanos next = 0;  // arrival, from time 0
   RequestTarget target = {};
   Rng rng{1};  // of the requests of a language model, or of a set
+  Rng words = new_words();
   int open = 0;
+  int asked_out = 0;                    // tokens, of the last one
   std::vector<TensorSpec> inputs = {};  // of the models of a set,
   std::vector<double> until = {};       // and their weights, summed up
 
@@ -66,8 +77,8 @@ struct Stream {  // of the requests of one service
     const plan::Length length = next_request < service.lengths.size()
                                     ? service.lengths[next_request]
                                     : plan::drawn(*service.tokens, own);
-    ++next_request;
-    return completion_request(target, *service.tokens, length, own);
+    asked_out = length.out;
+    return completion_request(target, *service.tokens, length, own, words.split(next_request++));
   }
 };
 
@@ -84,6 +95,7 @@ struct Lane {
   const std::string* request = nullptr;
   std::string own = {};     // where each request is another
   TokenAnswer tokens = {};  // of a language model
+  int asked_out = 0;
   std::size_t sent = 0;
   bool busy() const { return request != nullptr; }
 };
@@ -259,6 +271,7 @@ class LoadEngine {
     lane.answer = stream.service.tokens ? HttpResponse(kMostStreamed) : HttpResponse();
     if (stream.has_own_requests()) {
       lane.own = stream.own_request();
+      lane.asked_out = stream.asked_out;
       lane.tokens = {};
       lane.request = &lane.own;
     } else {
@@ -315,12 +328,13 @@ class LoadEngine {
     const Due due = *std::exchange(lane.due, std::nullopt);
     const auto& terms = tokens_of(due);
     const bool whole = status == 200 && (!terms || lane.tokens.whole());
-    const bool kept =
-        !whole || !terms || outcome_.services[due.service].tokens.end(lane.tokens, *terms, due.at);
+    const bool kept = !whole || !terms ||
+                      outcome_.services[due.service].tokens.end(lane.tokens, *terms,
+                                                                lane.asked_out, due.at);
     if (whole) return finish(due, LoadFate::completed, kept);
     if (refused) return finish(due, LoadFate::refused);
     fail(due, LoadFate::failed,
-         status == 200 ? "an answer that did not end as one should"
+         status == 200 ? "an answer without a token, or that did not end as one should"
                        : fmt::format("status {}", status));
   }
 

@@ -50,7 +50,8 @@ struct LoadOptions {
   sim::Nanos duration = 0;               // arrivals stop there...
   long min_requests = 0;                 // ...but not before there were so many
   sim::Nanos patience = 10'000'000'000;  // how long answers are waited for after the last arrival
-  std::uint64_t seed = 1;                // of the tensors
+  std::uint64_t seed = 1;  // of tensors and of which prompts begin alike; words are new each time,
+                           // so that an engine has nothing of them cached
   bool first_in_line = false;       // real-time priority (SCHED_FIFO), where the system grants it
   std::function<bool()> stop = {};  // asked often: should arrivals end now?
   std::function<void(const LoadMoment&)> watch = {};  // about once a second

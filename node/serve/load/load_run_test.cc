@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "serve/load/load_judgement.h"
 #include "serve/load/testing/stub_server.h"
 
 namespace partita::serve {
@@ -176,6 +177,74 @@ TEST(LoadRun, GoesOnUntilThereWereEnoughRequests) {
   const auto outcome = run_load(options, poisson(1000), clock);
   ASSERT_TRUE(outcome) << to_string(outcome.error());
   EXPECT_EQ(only(outcome).offered(), 150);
+}
+
+// ---- language models
+
+std::vector<LoadService> chat(int requests, int in, int out) {
+  LoadService one{.name = "m", .slo = 0, .arrivals = {}, .tokens = plan::TokenTerms{}};
+  one.in_flight = 1;
+  one.lengths.assign(static_cast<std::size_t>(requests), {in, out});
+  return {std::move(one)};
+}
+
+StubAnswer streamed(int tokens) {
+  std::string body;
+  for (int i = 0; i < tokens; ++i) body += "data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\n";
+  body += R"(data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":)" +
+          std::to_string(tokens) + "}}\n\ndata: [DONE]\n\n";
+  return {.body = body};
+}
+
+LoadOptions until_all(const StubServer& server) {
+  LoadOptions options = options_for(server, 0);
+  options.duration = sim::kForever;
+  return options;
+}
+
+// An engine that has a prompt's beginning cached answers sooner than one that has not: what was
+// asked in another run is asked in other words, of the same number.
+TEST(LoadRun, PromptsAreOtherOnesEachTime) {
+  std::vector<std::string> prompts;
+  StubServer server({}, [&](long, const std::string& request) {
+    const auto begin = request.find(R"("prompt":")") + 10;
+    prompts.push_back(request.substr(begin, request.find('"', begin) - begin));
+    return streamed(3);
+  });
+  RealClock clock;
+  for (int run = 0; run < 2; ++run) {
+    const auto outcome = run_load(until_all(server), chat(2, 12, 3), clock);
+    ASSERT_TRUE(outcome) << to_string(outcome.error());
+    EXPECT_EQ(only(outcome).completed(), 2);
+    EXPECT_EQ(only(outcome).tokens.out, only(outcome).tokens.asked);
+  }
+  ASSERT_EQ(prompts.size(), 4U);
+  for (const std::string& one : prompts) {
+    EXPECT_EQ(std::ranges::count(one, ' '), 11) << one;
+    EXPECT_EQ(std::ranges::count(prompts, one), 1) << one;
+  }
+}
+
+TEST(LoadRun, AStreamWithoutATokenIsNoAnswer) {
+  StubServer server({}, always(streamed(0)));
+  RealClock clock;
+  const auto outcome = run_load(until_all(server), chat(3, 12, 3), clock);
+  ASSERT_TRUE(outcome) << to_string(outcome.error());
+  EXPECT_EQ(only(outcome).failed(), 3);
+  EXPECT_EQ(only(outcome).completed(), 0);
+  EXPECT_NE(only(outcome).first_failure.find("without a token"), std::string::npos);
+}
+
+TEST(LoadRun, AnswersThatAreShorterThanAskedForAreTold) {
+  StubServer server({}, always(streamed(2)));
+  RealClock clock;
+  const LoadOptions options = until_all(server);
+  const auto outcome = run_load(options, chat(3, 12, 3), clock);
+  ASSERT_TRUE(outcome) << to_string(outcome.error());
+  const auto doubts = load_doubts(report_of(options, {{"m", 1, true}}, *outcome));
+  EXPECT_TRUE(std::ranges::any_of(doubts, [](const std::string& one) {
+    return one.find("67 % of the tokens") != std::string::npos;
+  }));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ void add_words(std::string& text, int count, Rng& rng) {
 }  // namespace
 
 std::string completion_request(const RequestTarget& target, const plan::TokenTerms& terms,
-                               plan::Length length, Rng rng) {
+                               plan::Length length, Rng rng, Rng words) {
   std::string prompt;
   int left = length.in;
   if (rng.uniform() < terms.prefix_share) {
@@ -33,7 +33,7 @@ std::string completion_request(const RequestTarget& target, const plan::TokenTer
     add_words(prompt, terms.prefix_tokens, same);
     left = std::max(left - terms.prefix_tokens, 1);
   }
-  add_words(prompt, left, rng);
+  add_words(prompt, left, words);
   std::string body = R"({"model":)";
   append_json_string(body, target.model);
   body += R"(,"prompt":)";
@@ -67,7 +67,8 @@ void TokenAnswer::take(std::string_view bytes, std::int64_t now) {
   last_ = now;
 }
 
-bool TokenTally::end(const TokenAnswer& answer, const plan::TokenTerms& terms, std::int64_t due) {
+bool TokenTally::end(const TokenAnswer& answer, const plan::TokenTerms& terms, int asked_out,
+                     std::int64_t due) {
   const std::int64_t first = answer.first() - due, each = answer.tpot();
   ttft.add(std::max<std::int64_t>(first, 0));
   if (answer.tokens() > 1) tpot.add(each);
@@ -78,6 +79,7 @@ bool TokenTally::end(const TokenAnswer& answer, const plan::TokenTerms& terms, s
   }
   in += answer.prompt();
   out += answer.tokens();
+  asked += asked_out;
   const auto kept = [](Millis promised, std::int64_t took) {
     return promised.value <= 0 || static_cast<double>(took) <= promised.value * 1e6;
   };

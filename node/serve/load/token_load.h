@@ -19,16 +19,16 @@ namespace partita::serve {
 
 // POST /v1/completions: a stream of as many tokens as are asked for, however the model would end
 // (`ignore_eos`, which vLLM and SGLang know), with usage at its end. Of those that share a prefix
-// the prompts begin alike.
+// the prompts begin alike; `rng` says which do, `words` what else they say.
 std::string completion_request(const RequestTarget& target, const plan::TokenTerms& terms,
-                               plan::Length length, Rng rng);
+                               plan::Length length, Rng rng, Rng words);
 
 // A streamed answer on its way. Times are nanoseconds on one clock.
 class TokenAnswer {
  public:
   void take(std::string_view bytes, std::int64_t now);
-  // All of it has come, without an error.
-  bool whole() const { return done_ && !error_ && !events_.inside(); }
+  // All of it has come, without an error, and it has a token.
+  bool whole() const { return done_ && !error_ && !events_.inside() && first_ > 0; }
   std::int64_t first() const { return first_; }  // 0: none has come
   std::int64_t tokens() const { return usage_ ? usage_->completion : seen_; }
   std::int64_t prompt() const { return usage_ ? usage_->prompt : 0; }
@@ -52,12 +52,14 @@ struct TokenTimes {
 // Of the answers that were whole.
 struct TokenTally {
   sim::LatencyHistogram ttft, tpot, itl;
-  long in = 0, out = 0;  // tokens
+  long in = 0, out = 0, asked = 0;  // tokens; those of answers that were asked for
   bool keeps_times = false;
   std::vector<TokenTimes> times = {};  // where they are kept, by their ends
 
-  // Counts it, of a request that was due then; whether all that is promised was kept.
-  bool end(const TokenAnswer& answer, const plan::TokenTerms& terms, std::int64_t due);
+  // Counts it, of a request for so many tokens that was due then; whether all that is promised was
+  // kept.
+  bool end(const TokenAnswer& answer, const plan::TokenTerms& terms, int asked_out,
+           std::int64_t due);
 };
 
 }  // namespace partita::serve

@@ -49,6 +49,7 @@ long TokenFates::*fate_of(AnswerSays says, int status) {
 }
 
 bool keeps(const plan::Terms& promised, const AnswerTimes& took) {
+  if (took.empty) return false;
   if (promised.slo.value > 0 && took.e2e > nanos(promised.slo)) return false;
   if (!promised.tokens) return true;
   const std::int64_t ttft = nanos(promised.tokens->ttft), tpot = nanos(promised.tokens->tpot);
@@ -56,6 +57,11 @@ bool keeps(const plan::Terms& promised, const AnswerTimes& took) {
   if (ttft <= 0 || !took.tokens) return true;
   const std::int64_t more = std::max<std::int64_t>(*took.tokens - 1, 0);
   return (more > 0 && tpot <= 0) || took.e2e <= ttft + tpot * more;
+}
+
+std::optional<bool> late_by_ttft(const plan::Terms& promised, std::int64_t ttft) {
+  const std::int64_t most = promised.tokens ? nanos(promised.tokens->ttft) : 0;
+  return most > 0 ? std::optional(ttft > most) : std::nullopt;
 }
 
 std::optional<bool> late_by_tpot(const plan::Terms& promised, const AnswerTimes& took) {

@@ -28,11 +28,15 @@ struct AnswerTimes {
   std::int64_t ttft = 0, tpot = 0, e2e = 0;
   // Of the longest of its choices, at most; nothing: nobody said.
   std::optional<std::int64_t> tokens = {};
+  bool empty = false;  // no token came, as far as is known
 };
 // Whether all that is promised was kept, as far as is known: who sees the end of an answer alone
-// knows that TTFT and TPOT were not both kept where it took longer than both allow together.
+// knows that TTFT and TPOT were not both kept where it took longer than both allow together. Of an
+// empty one nothing was.
 bool keeps(const plan::Terms& promised, const AnswerTimes& took);
-// Whether it took longer per token than is promised; nothing: none is, or it had no second token.
+// Whether it took longer than is promised to its first token, and per token after it; nothing: no
+// such time is promised, or it had no second token.
+std::optional<bool> late_by_ttft(const plan::Terms& promised, std::int64_t ttft);
 std::optional<bool> late_by_tpot(const plan::Terms& promised, const AnswerTimes& took);
 
 }  // namespace partita::serve

@@ -404,6 +404,7 @@ TEST(AnswerVerdict, AWholeAnswerIsJudgedByItsEnd) {
   EXPECT_TRUE(keeps(terms, {.e2e = 9'000 * kMs}));  // of how many tokens, nobody says
   EXPECT_FALSE(keeps(terms, {.ttft = 801 * kMs, .tpot = kMs, .e2e = 900 * kMs}));
   EXPECT_FALSE(keeps(terms, {.ttft = kMs, .tpot = 51 * kMs, .e2e = 900 * kMs}));
+  EXPECT_FALSE(keeps(terms, {.e2e = kMs, .empty = true}));
   EXPECT_TRUE(keeps(terms, {.ttft = kMs, .tpot = 50 * kMs, .e2e = 9'000 * kMs}));
 }
 

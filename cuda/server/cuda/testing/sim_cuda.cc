@@ -221,6 +221,10 @@ Return cuDevicePrimaryCtxRelease_v2(int) {
   return kOk;
 }
 Return cuCtxSetCurrent(abi::Context context) { return world().current = context != nullptr, kOk; }
+Return cuCtxSetLimit(int which, std::size_t) {
+  if (const Return code = closed(); code != kOk) return code;
+  return which == 2 ? kOk : kInvalid;
+}
 
 Return cuMemGetAllocationGranularity(std::size_t* bytes, const abi::AllocationProperties* of, int) {
   if (of->type != abi::kPinned || of->location.type != abi::kLocationDevice) return kInvalid;

@@ -74,18 +74,20 @@ class PlainEngine {
     }
   }
 
-  // Half a request less for each that is late; as much as that all in all where as many are late as
-  // may be, or where there was room.
+  // Half a request less for each that is late, more where there are more than 64; as much more all
+  // in all where as many are late as may be, and for each in time where there was room.
   int room() const { return std::max(1, static_cast<int>(room_)); }
   void learn_room(const Served& one, int out) {
+    const double step = room_ > 64 ? room_ / 128 : 0.5;
     const bool late = (one.end - one.first).value / (out - 1) > door_.tpot.value;
     if (late)
-      room_ -= 0.5;
+      room_ -= step;
     else if (at_once_ < room())
-      room_ += 0.5;
+      room_ += step;
     else
-      room_ += 0.5 * door_.may_be_late / (1 - door_.may_be_late);
-    room_ = std::min(std::max(room_, spec_.sequences / 8.0), 1.0 * spec_.sequences);
+      room_ += step * door_.may_be_late / (1 - door_.may_be_late);
+    room_ = std::max(std::min(4.0, 1.0 * spec_.sequences), room_);
+    room_ = std::min(1.0 * spec_.sequences, room_);
   }
 
   void learn_patience(const Served& one, const Request& asked) {

@@ -1,0 +1,184 @@
+#include "fleet/fleet_desk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json_writer.h"
+#include "control/desired.h"
+#include "fleet/brain/documents.h"
+#include "fleet/brain/part_services.h"
+
+namespace partita::cli {
+namespace {
+
+constexpr int kTries = 10;  // of a change that others make too
+
+}  // namespace
+
+Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::string& text) {
+  auto document = TRY(parse_document(file, text));
+  FleetWishes wishes;
+  if (const Node* power = document.root.find("power")) {
+    wishes.power = TRY(fleet::read_power(document, *power));
+    std::erase_if(document.root.members, [](const auto& one) { return one.key == "power"; });
+    if (document.root.members.empty()) return wishes;
+  }
+  if (const Node* list = document.root.find("priorities")) {
+    wishes.priorities = TRY(fleet::read_priorities(document, *list));
+    std::erase_if(document.root.members, [](const auto& one) { return one.key == "priorities"; });
+  }
+  // JSON is read by leaders much faster than YAML.
+  wishes.services = JsonWriter().value(document.root).take();
+  const bool whole = !wishes.power && wishes.priorities.empty();
+  const std::string& asked = whole ? text : *wishes.services;
+  if (auto fine = control::wanted_services(asked); !fine)
+    return bad_input(file, to_string(fine.error()));
+  const auto read = TRY(fleet::parse_fleet_services(file, asked));
+  for (const plan::Terms& service : read.services)
+    TRY(fleet::parse_fleet_word(fmt::format("{}:{}: name", file, service.line), service.name));
+  return wishes;
+}
+
+void take_manner(fleet::Wanted& wanted, const FleetManner& manner) {
+  if (!manner.survive.empty()) {
+    const std::vector<std::string> words{"none", "node", "rack", "zone"};
+    wanted.survive =
+        static_cast<fleet::Survive>(std::ranges::find(words, manner.survive) - words.begin());
+  }
+  if (!manner.mode.empty())
+    wanted.approval =
+        manner.mode == "approve" ? fleet::Approval::approve : fleet::Approval::automatic;
+}
+
+Result<void> FleetDesk::read() {
+  const auto range = TRY(store_.range({keys_.root}));
+  view_ = {};
+  versions_ = {};
+  for (const fleet::KeyValue& one : range.all) {
+    view_.hear(keys_, one.key, one.value, one.version);
+    versions_[one.key] = one.version;
+  }
+  return {};
+}
+
+// Changes what is wanted or who may draw what, whoever else does at the same time.
+template <class Document>
+Result<Document> FleetDesk::change(const std::string& key, const char* called,
+                                   std::optional<Document> fleet::FleetView::*document,
+                                   const std::function<Result<void>(Document&)>& how) {
+  for (int round = 0; round < kTries; ++round) {
+    Document now = (view_.*document).value_or(Document{});
+    TRY(how(now));
+    now.by = user_;
+    const auto committed = TRY(store_.commit(
+        {{{fleet::Condition::What::version, key, versions_[key]}}, {{key, fleet::write(now), 0}}}));
+    if (committed.done) return now;
+    TRY(read());
+  }
+  return environment_error("", fmt::format("others change {} all the time", called));
+}
+
+Result<fleet::FleetPower> FleetDesk::change_power(
+    const std::function<Result<void>(fleet::FleetPower&)>& how) {
+  return change(keys_.power(), "who may draw what", &fleet::FleetView::power, how);
+}
+
+Result<fleet::Wanted> FleetDesk::change_wanted(
+    const std::function<Result<void>(fleet::Wanted&)>& how) {
+  return change(keys_.wanted(), "what is wanted", &fleet::FleetView::wanted, how);
+}
+
+Result<void> FleetDesk::wanted_is_read() const {
+  const auto damaged = view_.damaged.find(keys_.wanted());
+  if (damaged == view_.damaged.end()) return {};
+  return bad_input("", damaged->second + "; `partita apply FILE --fleet` writes it anew");
+}
+
+Result<std::vector<std::string>> FleetDesk::apply(const FleetWishes& wishes,
+                                                  const FleetManner& manner) {
+  std::vector<std::string> said;
+  if (wishes.power) {
+    TRY(change_power([&](fleet::FleetPower& now) -> Result<void> {
+      std::vector<std::string> dead = std::move(now.failed);
+      now = *wishes.power;
+      std::erase_if(dead, [&](const std::string& name) {
+        return std::ranges::find(now.tree, name, &fleet::FleetPoint::name) == now.tree.end();
+      });
+      if (now.failed.empty()) now.failed = std::move(dead);
+      return {};
+    }));
+    said.push_back(fmt::format("fleet {}: its leader divides the power now", name_));
+    if (!wishes.services) return said;
+  }
+  const auto wanted = TRY(change_wanted([&](fleet::Wanted& now) -> Result<void> {
+    now.services = *wishes.services;
+    now.priorities = wishes.priorities;
+    take_manner(now, manner);
+    return {};
+  }));
+  said.push_back(fmt::format("fleet {}: {}", name_,
+                             wanted.approval == fleet::Approval::approve
+                                 ? "wanted; what it changes waits for `partita approve --fleet`"
+                             : view_.leader
+                                 ? "wanted; its leader plans it now"
+                                 : "wanted; it is planned when a node leads, and none does now"));
+  return said;
+}
+
+Result<std::string> FleetDesk::approve(const std::string& digest) {
+  const auto& proposal = view_.proposal;
+  if (!proposal) return failed({ErrorCode::infeasible, "no decision waits for a person", ""});
+  if (!digest.empty() && digest != proposal->digest)
+    return failed({ErrorCode::infeasible,
+                   fmt::format("{} waits for a person, not {}", proposal->digest, digest), ""});
+  const std::string said_yes = proposal->digest;
+  TRY(wanted_is_read());
+  TRY(change_wanted([&](fleet::Wanted& now) -> Result<void> {
+    now.approved = said_yes;
+    return {};
+  }));
+  return fmt::format("{} may be written", said_yes);
+}
+
+Result<std::string> FleetDesk::drain(const std::string& name, bool back) {
+  const auto mark = [&](std::vector<std::string>& all) -> Result<void> {
+    std::erase(all, name);
+    if (!back) all.push_back(name);
+    return {};
+  };
+  if (view_.power && std::ranges::find(view_.power->tree, name, &fleet::FleetPoint::name) !=
+                         view_.power->tree.end()) {
+    TRY(change_power([&](fleet::FleetPower& now) { return mark(now.failed); }));
+    return back ? fmt::format("{} is live again", name)
+                : fmt::format("nothing is to be drawn from {} any more", name);
+  }
+  if (!view_.nodes.contains(name) && !view_.parts.contains(name))
+    return bad_input("NODE", fmt::format("the fleet has no node '{}'", name));
+  TRY(wanted_is_read());
+  TRY(change_wanted([&](fleet::Wanted& now) { return mark(now.drained); }));
+  return back ? fmt::format("{} may carry services again", name)
+              : fmt::format("{}: its services go to other nodes, then it carries none", name);
+}
+
+Result<std::string> FleetDesk::explain(const std::string& of) const {
+  std::string text;
+  for (const auto& [name, part] : view_.parts) {
+    const fleet::Rates rates = fleet::rates_of(part);
+    if (!of.empty() && of != name && !rates.contains(of)) continue;
+    text += fmt::format("{}, revision {} by {}: {}\n", name, part.revision, part.by, part.cause);
+    for (const auto& [service, rate] : rates)
+      if (of.empty() || of == name || of == service)
+        text += fmt::format("  {} {:.4g} req/s\n", service, rate);
+    for (const fleet::Wait& wait : part.waits_for)
+      text += fmt::format("  once {} has carried out revision {}\n", wait.node, wait.revision);
+    for (const fleet::Carried& one : part.elsewhere)
+      text +=
+          fmt::format("  once other nodes carry {:.4g} req/s of {}\n", one.rate_rps, one.service);
+  }
+  if (!text.empty()) return text;
+  return bad_input("NODE|SERVICE", of.empty() ? "the fleet has no parts yet"
+                                              : fmt::format("no part is of '{}'", of));
+}
+
+}  // namespace partita::cli

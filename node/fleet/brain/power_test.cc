@@ -1,0 +1,86 @@
+#include "fleet/brain/power.h"
+
+#include <gtest/gtest.h>
+
+#include "base/check.h"
+#include "fleet/brain/testing/fleet_fixture.h"
+
+namespace partita::fleet {
+namespace {
+
+// Two nodes on two feeds of 1,200 W, which hold to what they are told.
+struct FleetOfPower {
+  FleetView view;
+  PowerBrain brain;
+  std::map<std::string, std::optional<HeldBudget>> held;
+
+  FleetOfPower() {
+    view.power = FleetPower{.tree = {{"A", {}, 1200, {{1.5, 60}}}, {"B", {}, 1200, {{1.5, 60}}}}};
+    for (const char* name : {"n1", "n2"}) {
+      view.power->nodes.push_back({name, {"A", "B"}, 100, 200, 1140});
+      view.nodes[name] = node_of_tests(name);
+    }
+  }
+  // The leader decides once, and nodes hear it and limit their boards.
+  bool step() {
+    auto next = brain.decide(view, "n1");
+    CHECK(next.has_value());
+    if (*next) view.budgets = **next;
+    for (auto& [name, node] : view.nodes) {
+      held[name] = budget_of(view, name, held[name]);
+      if (held[name]) node.holds_budget = held[name]->revision;
+    }
+    return next->has_value();
+  }
+  void settle() {
+    for (int i = 0; step(); ++i) CHECK(i < 20);
+  }
+  double drawn() {  // by whole nodes, the store being heard
+    double sum = 0;
+    for (const auto& [name, one] : held) sum += gpu_watts(*one, 0) + one->other_w;
+    return sum;
+  }
+};
+
+TEST(FleetPower, AStoreThatLostItsBudgetsLeavesNodesWhatIsSafeWhicheverFeedFails) {
+  FleetOfPower fleet;
+  fleet.settle();
+  EXPECT_GT(fleet.drawn(), 1200);  // both feeds are live
+  const auto power = fleet.view.power;
+  for (const bool with_power : {true, false}) {
+    fleet.view.budgets.reset();
+    fleet.view.power = with_power ? power : std::nullopt;
+    for (auto& [name, one] : fleet.held) one = budget_of(fleet.view, name, one);
+    EXPECT_LE(fleet.drawn(), 1200);
+    fleet.view.power = power;
+    fleet.settle();
+    EXPECT_GT(fleet.drawn(), 1200);
+  }
+  fleet.view.power.reset();  // who draws from what, alone
+  for (auto& [name, one] : fleet.held) one = budget_of(fleet.view, name, one);
+  EXPECT_LE(fleet.drawn(), 1200);
+  EXPECT_EQ(budget_of(FleetView{}, "n3", {}), std::nullopt);
+}
+
+// It says that both have much; since then feed A has died, been repaired, and n2 had most of it.
+TEST(FleetPower, AStoreThatWasPutBackDoesNotTellWhatNodesMayDrawNow) {
+  FleetOfPower fleet;
+  fleet.settle();
+  const FleetView old = fleet.view;
+  fleet.view.power->failed = {"A"};
+  fleet.settle();
+  fleet.view.power = old.power;
+  fleet.settle();
+  const long newest = fleet.view.budgets->revision;
+  fleet.view.budgets = old.budgets;
+  for (auto& [name, one] : fleet.held) one = budget_of(fleet.view, name, one);
+  EXPECT_LE(fleet.drawn(), 1200);
+  ASSERT_TRUE(fleet.step());
+  EXPECT_GT(fleet.view.budgets->revision, newest);
+  for (const NodeBudget& one : fleet.view.budgets->nodes) EXPECT_EQ(one.watts, 200);  // the least
+  fleet.settle();
+  EXPECT_GT(fleet.drawn(), 1200);
+}
+
+}  // namespace
+}  // namespace partita::fleet
