@@ -16,6 +16,7 @@ FUZZ_TARGET(etcd) {
   static_cast<void>(fleet::parse_granted(text));
   static_cast<void>(fleet::parse_kept_alive(text));
   static_cast<void>(fleet::parse_token(text));
+  static_cast<void>(fleet::parse_alarms(text));
   static_cast<void>(fleet::parse_watch_line(text));
   static_cast<void>(fleet::fault_of(text));
   if (const auto node = fleet::parse_node_record("node", text))

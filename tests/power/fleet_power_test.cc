@@ -108,7 +108,7 @@ class FleetOfPower {
     return value;
   }
   std::optional<FleetBudgets> budgets() {
-    const auto range = store_.range(keys_.budgets());
+    const auto range = store_.range({keys_.budgets()});
     if (range->all.empty()) return {};
     auto read = parse_budgets("budgets", range->all.front().value);
     CHECK(read.has_value());

@@ -11,6 +11,7 @@
 #include "base/append.h"
 #include "control/planning.h"
 #include "fleet/brain/documents.h"
+#include "fleet/brain/part_services.h"
 #include "fleet/brain/peers.h"
 #include "fleet/brain/status.h"
 #include "fleet/fleet_desk.h"
@@ -114,8 +115,8 @@ fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {
 }  // namespace
 
 Result<std::unique_ptr<AgentFleet>> AgentFleet::start(Context& context, Wishes wishes) {
-  auto store = TRY(open_fleet(context, wishes.fleet));
   if (wishes.fleet.node.empty()) wishes.fleet.node = host_name();
+  auto store = TRY(open_fleet(context, wishes.fleet));
   TRY(fleet::parse_fleet_word("fleet.node", wishes.fleet.node));
   std::unique_ptr<AgentFleet> made(new AgentFleet(context, std::move(wishes), std::move(store)));
   if (context.files.exists(made->part_path())) {
@@ -168,6 +169,7 @@ void AgentFleet::run() {
     const fleet::NodeNow now = now_;
     const std::vector<Question> asked = std::exchange(asked_, {});
     hold.unlock();
+    if (!asked.empty()) agent.follow_all();
     fleet::Turn turn = agent.turn(context_.clock.now_ns() / 1'000'000, wishes_.wall_ms(), now);
     fault_ = turn.trouble ? (turn.unseen ? "" : "its store: ") + to_string(*turn.trouble) : "";
     if (!turn.trouble) known_ms_ = wishes_.wall_ms();
@@ -191,9 +193,17 @@ void AgentFleet::run() {
 // Where its gateway may hand requests over to; what it was told last stands while nothing is heard.
 void AgentFleet::tell_gateway(fleet::FleetAgent& agent) {
   if (std::exchange(told_changes_, agent.changes()) == agent.changes()) return;
-  const auto status = status_of(agent.view(), wishes_.fleet.name);
-  if (!status) return;
-  actuate::GatewayPeers peers = fleet::peers_of(*status, wishes_.fleet.node, told_peers_);
+  const fleet::FleetView& view = agent.own_view();
+  if (!view.wanted) return;
+  std::vector<std::string> wanted;
+  if (!view.wanted->services.empty()) {
+    const auto file = fleet::parse_fleet_services("wanted", view.wanted->services);
+    if (!file) return;
+    for (const plan::Service& one : file->services) wanted.push_back(one.name);
+    std::ranges::sort(wanted);
+  }
+  actuate::GatewayPeers peers =
+      fleet::peers_of(view.peers, wanted, wishes_.fleet.node, told_peers_);
   if (peers == told_peers_) return;
   const std::string path = actuate::peers_path(wishes_.state_dir);
   if (context_.files.write_atomic(path, actuate::peers_json(peers)))

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kReadAnew = 60 * kSecond;  // all of the store, whatever its watch says
+constexpr std::int64_t kAsks = 2 * kSecond;       // a member that hangs is found so
 constexpr std::int64_t kAgain = kSecond;          // after the store did not answer
 constexpr std::size_t kMostSaid = 300;            // by HAProxy
 
@@ -33,6 +34,10 @@ class Follower {
 
   Result<void> hear() {
     if (clock_.now_ns() < next_) return {};
+    if (watch_ && clock_.now_ns() - asked_ >= kAsks) {
+      asked_ = clock_.now_ns();
+      if (!store_.range({keys_.leader()})) watch_.reset();
+    }
     if (watch_ && clock_.now_ns() - read_ < kReadAnew)
       if (const auto seen = watch_->take()) {
         for (const fleet::SeenChange& one : *seen)
@@ -47,12 +52,12 @@ class Follower {
 
  private:
   Result<void> read() {
-    const auto range = TRY(store_.range(keys_.root));
-    auto watch = TRY(store_.watch(keys_.root, range.revision));
+    const auto range = TRY(store_.range({keys_.root}));
+    auto watch = TRY(store_.watch({keys_.root}, range.revision));
     view_ = {};
     for (const fleet::KeyValue& one : range.all) view_.hear(keys_, one.key, one.value, one.version);
     watch_ = std::move(watch);
-    read_ = clock_.now_ns();
+    read_ = asked_ = clock_.now_ns();
     return {};
   }
 
@@ -61,7 +66,7 @@ class Follower {
   Clock& clock_;
   fleet::FleetView view_;
   std::unique_ptr<fleet::Watch> watch_;
-  std::int64_t read_ = 0, next_ = 0;
+  std::int64_t read_ = 0, asked_ = 0, next_ = 0;
 };
 
 interop::BalancedServices services_of(const fleet::FleetStatus& status) {
@@ -269,6 +274,11 @@ Result<Reached> reach(Context& context, const FleetCommandFlags& flags) {
 
 Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
   const auto reached = TRY(reach(context, flags));
+  // A store that cannot be asked so is one that people may read alone.
+  if (const auto alarms = reached.store->alarms(); alarms && !alarms->empty())
+    complain(context, fmt::format("warning: etcd warns of {}, and nothing can be written to it: "
+                                  "docs/fleet.md#what-it-needs-of-etcd says what helps",
+                                  *alarms));
   const auto status = TRY(fleet::status_of(reached.view(), reached.file.fleet.name));
   return finish(context, flags.output,
                 flags.output.json() ? status_json(status) : status_text(status));
@@ -413,7 +423,8 @@ Result<std::unique_ptr<fleet::EtcdStore>> open_fleet(Context& context,
       {.endpoints = fleet.endpoints,
        .tls = {.ca_file = fleet.ca, .certificate = fleet.certificate, .key = fleet.key},
        .user = fleet.user,
-       .password_file = fleet.password_file},
+       .password_file = fleet.password_file,
+       .asks = fleet.node},
       context.files, context.clock);
 }
 

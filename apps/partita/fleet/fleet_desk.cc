@@ -52,7 +52,7 @@ void take_manner(fleet::Wanted& wanted, const FleetManner& manner) {
 }
 
 Result<void> FleetDesk::read() {
-  const auto range = TRY(store_.range(keys_.root));
+  const auto range = TRY(store_.range({keys_.root}));
   view_ = {};
   versions_ = {};
   for (const fleet::KeyValue& one : range.all) {

@@ -255,6 +255,15 @@ class OneFetch {
   HttpResponse answer_;
 };
 
+// A peer that is gone without a word is found within half a minute, though nothing is sent.
+void keep_alive(int socket) {
+  const int on = 1, idle_s = 10, again_s = 5, times = 3;
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &again_s, sizeof again_s);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+}
+
 Error not_connected(int code) {
   return {code == EACCES ? ErrorCode::denied : ErrorCode::lost,
           std::string("cannot connect: ") + std::strerror(code), ""};
@@ -282,6 +291,7 @@ Result<void> fetch_pieces(const HttpDialer& dialer, const std::string& request, 
                           std::int64_t silence_ns, const TakePiece& take) {
   HttpStream stream = dialer.dial();
   if (!stream.open()) return failed(not_connected(errno));
+  keep_alive(stream.descriptor());
   std::int64_t until = clock.now_ns() + silence_ns;
   OneFetch one(std::move(stream), request, std::numeric_limits<std::uint64_t>::max());
   for (bool more = true; more;) {

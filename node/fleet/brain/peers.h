@@ -1,7 +1,9 @@
 // Where a node's gateway may hand requests over to, by the shares of a fleet's plan. Pure.
 #pragma once
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "act/gateway_peers.h"
 #include "fleet/brain/status.h"
@@ -14,5 +16,15 @@ namespace partita::fleet {
 // a node that the store does not hear may serve on. So does all of it where no services are known.
 actuate::GatewayPeers peers_of(const FleetStatus& status, const std::string& node,
                                const actuate::GatewayPeers& before);
+
+// The same of all nodes, by node, as a leader writes it for the others; a node's value is of its
+// peer alone. Shares are of a power of two, not of the sum: where one node carries more, the
+// values of others stay as they are.
+using NodePeers = std::map<std::string, actuate::GatewayPeers>;
+NodePeers node_peers(FleetStatus status, const NodePeers& before);
+// What of it a node's gateway is told, of these services. Where nothing is written of a service,
+// it stays where it was by `before`: a store that has lost everything sends nobody away.
+actuate::GatewayPeers peers_of(const NodePeers& all, const std::vector<std::string>& wanted,
+                               const std::string& node, const actuate::GatewayPeers& before);
 
 }  // namespace partita::fleet

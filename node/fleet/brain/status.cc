@@ -68,6 +68,7 @@ void share(ServiceStatus& service, const std::vector<std::string>& drained) {
   const bool enough = all > 0 && all >= std::min(planned, service.wanted_rps) * (1 - kOfARate);
   const bool carried = service.carried_rps > 0;
   if (!enough) all = carried ? service.carried_rps : service.planned_rps;
+  service.shared_rps = all;
   for (std::size_t i = 0; i < stay.size(); ++i) {
     ServicePiece& piece = service.on[i];
     if (!enough) stay[i] = carried ? piece.carried_rps : piece.planned_rps;

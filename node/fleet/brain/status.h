@@ -47,6 +47,7 @@ struct ServiceStatus {
   std::string verdict = "down";
   double wanted_rps = 0, arrived_rps = 0, planned_rps = 0, carried_rps = 0;
   double answer_ms = 0;  // as promised, of a whole answer of mean length; 0: it is not said
+  double shared_rps = 0;  // that all shares are of; not in the document
   std::vector<ServicePiece> on = {};
   bool operator==(const ServiceStatus&) const = default;
 };

@@ -116,6 +116,42 @@ TEST(Status, ItsPeersCarryWhatTheyDidUntilOthersDo) {
       (actuate::GatewayPeers{"n0", {{"n1", "n1:80", "", {{"a", 0.25}, {"b", 1}}}}, {"a", "b"}}));
 }
 
+// By way of the store each node is told the same; one that carries more changes its value alone.
+TEST(Status, ItsPeersAreToldNodeByNode) {
+  FleetStatus status{.fleet = "f"};
+  for (const char* name : {"n0", "n1", "n2"})
+    status.nodes.push_back({.node = name, .gateway = std::string(name) + ":80"});
+  ServiceStatus& a = status.services.emplace_back(ServiceStatus{.service = "a"});
+  const auto carried = [&](double n0, double n1, double n2) {
+    a.carried_rps = a.shared_rps = n0 + n1 + n2;
+    a.on.clear();
+    for (const auto& [node, rate] : {std::pair("n0", n0), {"n1", n1}, {"n2", n2}})
+      if (rate > 0) a.on.push_back({node, rate, rate, rate / a.shared_rps});
+  };
+  carried(50, 25, 5);
+  const NodePeers first = node_peers(status, {});
+  const auto told = peers_of(first, {"a"}, "n0", {});
+  ASSERT_EQ(told.peers.size(), 2u);
+  EXPECT_EQ(told.wanted, (std::vector<std::string>{"a"}));
+  EXPECT_EQ(told.peers[0].http, "n1:80");
+  EXPECT_NEAR(told.peers[0].carries.at(0).share, 25.0 / 80, 1e-6);
+  EXPECT_NEAR(told.peers[1].carries.at(0).share, 5.0 / 80, 1e-6);
+  for (const auto& [node, its] : first)
+    EXPECT_EQ(*actuate::parse_peers(node, actuate::peers_json(its)), its);
+  carried(50, 25, 37);
+  const NodePeers second = node_peers(status, first);
+  EXPECT_EQ(second.at("n0"), first.at("n0"));
+  EXPECT_EQ(second.at("n1"), first.at("n1"));
+  EXPECT_NE(second.at("n2"), first.at("n2"));
+  // Nobody is said to carry it: all stay as they are, however often it is looked.
+  a.carried_rps = 0;
+  a.on.clear();
+  EXPECT_EQ(node_peers(status, node_peers(status, second)), second);
+  // The store has lost everything.
+  EXPECT_EQ(peers_of(NodePeers{}, {"a"}, "n0", told), told);
+  EXPECT_TRUE(peers_of(NodePeers{}, {}, "n0", told).peers.empty());
+}
+
 // A store that came back empty, or what is wanted is damaged in it: no word of any service.
 TEST(Status, AStoreThatKnowsNoServicesTellsNobodyToSendNothing) {
   FleetView view;

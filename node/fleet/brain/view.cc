@@ -71,6 +71,7 @@ void FleetView::hear(const Keys& keys, std::string_view key,
       return rates_of(one.rates);
     });
   }
+  if (under("peers/")) return one_of(peers, actuate::parse_peers, as_it_is);
   if (under("history/")) return one_of(history, parse_fleet_event, as_it_is);
   if (!under("parts/")) return;
   versions.erase(tail());

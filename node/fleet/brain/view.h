@@ -10,6 +10,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "act/gateway_peers.h"
 #include "base/recalled.h"
 #include "fleet/brain/power.h"
 #include "fleet/brain/values.h"
@@ -28,6 +29,7 @@ struct Keys {
   std::string node(const std::string& name) const { return root + "nodes/" + name; }
   std::string part(const std::string& name) const { return root + "parts/" + name; }
   std::string rates(const std::string& name) const { return root + "rates/" + name; }
+  std::string peers(const std::string& node) const { return root + "peers/" + node; }
   std::string history() const { return root + "history/"; }
   // What follows the root in one of these; empty: it is no key of this fleet.
   std::string_view rest(std::string_view key) const {
@@ -55,8 +57,8 @@ class ReadTexts {
   static constexpr std::size_t kMost = 2000;  // of each kind
   std::tuple<Recalled<std::string, NodeRecord>, Recalled<std::string, Part>,
              Recalled<std::string, RateRecord>, Recalled<std::string, FleetEvent>,
-             Recalled<std::string, Wanted>>
-      known_{kMost, kMost, kMost, kMost, kMost};
+             Recalled<std::string, Wanted>, Recalled<std::string, actuate::GatewayPeers>>
+      known_{kMost, kMost, kMost, kMost, kMost, kMost};
 };
 
 struct FleetView {
@@ -78,6 +80,7 @@ struct FleetView {
   std::map<std::string, std::string> damaged;  // keys, and why they cannot be read
 
   std::map<std::string, FleetEvent> history;  // by key, so in order of time
+  std::map<std::string, actuate::GatewayPeers> peers;  // by node, which is its only one
 
   std::shared_ptr<ReadTexts> texts = {};  // of several views; null: each text is read
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
+#include "base/append.h"
 #include "base/base64.h"
 #include "base/document.h"
 #include "base/form.h"
@@ -14,7 +16,8 @@ namespace {
 
 constexpr auto kCompact = Form::Style::compact;
 constexpr std::size_t kMostQuoted = 200;  // of an answer that is no JSON
-constexpr long kNotFound = 5, kPermissionDenied = 7, kUnauthenticated = 16;  // gRPC's codes
+// gRPC's codes.
+constexpr long kNotFound = 5, kPermissionDenied = 7, kOutOfRange = 11, kUnauthenticated = 16;
 
 void tell(Form& f, const Condition& condition) {
   const bool created = condition.what == Condition::What::created;
@@ -94,11 +97,15 @@ std::string end_of_prefix(std::string prefix) {
   return prefix;
 }
 
+std::string end_of(const std::string& place) {
+  return place.ends_with('/') ? end_of_prefix(place) : std::string();
+}
+
 std::string range_request(const std::string& first, const std::string& end, long revision) {
   return write_form(
       [&](Form& f) {
         f.told("key", base64(first));
-        f.told("range_end", base64(end));
+        if (!end.empty()) f.told("range_end", base64(end));
         f.told("limit", std::to_string(kKeysOfPage));
         if (revision != 0) f.told("revision", std::to_string(revision));
       },
@@ -124,16 +131,24 @@ std::string lease_request(long lease) {
   return write_form([&](Form& f) { f.told("ID", std::to_string(lease)); }, kCompact);
 }
 
-std::string watch_request(const std::string& prefix, long after) {
-  return write_form(
-      [&](Form& f) {
-        f.told_object("create_request", [&](Form& g) {
-          g.told("key", base64(prefix));
-          g.told("range_end", base64(end_of_prefix(prefix)));
-          g.told("start_revision", std::to_string(after + 1));
-        });
-      },
-      kCompact);
+std::string watch_request(const Places& places, long after) {
+  std::string all;
+  for (const std::string& place : places)
+    all += write_form(
+        [&](Form& f) {
+          f.told_object("create_request", [&](Form& g) {
+            g.told("key", base64(place));
+            if (const std::string end = end_of(place); !end.empty())
+              g.told("range_end", base64(end));
+            g.told("start_revision", std::to_string(after + 1));
+          });
+        },
+        kCompact);
+  return all;
+}
+
+std::string compaction_request(long revision) {
+  return write_form([&](Form& f) { f.told("revision", std::to_string(revision)); }, kCompact);
 }
 
 std::string login_request(const std::string& user, const std::string& password) {
@@ -186,6 +201,14 @@ Result<std::string> parse_token(std::string_view body) {
   return answer.or_fault(std::move(text));
 }
 
+Result<std::string> parse_alarms(std::string_view body) {
+  Answer answer(body);
+  std::set<std::string> names;
+  for (const Node& one : answer.list(answer.root(), "alarms"))
+    if (const Node* name = one.find("alarm")) names.insert(name->text);
+  return answer.or_fault(joined(names, ", "));
+}
+
 Result<WatchLine> parse_watch_line(std::string_view line) {
   Answer answer(line);
   const Node* result = answer.at(answer.root(), "result");
@@ -218,6 +241,7 @@ Error fault_of(std::string_view body) {
   const bool who = code == kUnauthenticated || text.find("invalid auth token") != text.npos;
   return {code == kNotFound                  ? ErrorCode::not_found
           : who || code == kPermissionDenied ? ErrorCode::denied
+          : code == kOutOfRange              ? ErrorCode::invalid_argument
                                              : ErrorCode::environment,
           std::move(text), "etcd"};
 }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -18,16 +20,21 @@ constexpr std::int64_t kPatience = 3'000'000'000;
 constexpr std::int64_t kSilence = 900'000'000'000;  // of a watch of a fleet where nothing happens
 constexpr std::uint64_t kMostAnswer = 256u << 20;
 constexpr std::size_t kMostLine = 64u << 20;  // of a watch
+constexpr int kFailuresOfAnAddress = 3;       // of one member, one after another
 
 bool is_local(const Url& url) {
   return url.host == "localhost" || url.host == "::1" || url.host.starts_with("127.");
 }
 
-// Lines of a watch, read by a thread.
+// Lines of a watch, read by a thread. A member that hangs says nothing, and ends nothing: it is
+// found out by calls, which go to another one then.
 class EtcdWatch final : public Watch {
  public:
-  EtcdWatch(std::shared_ptr<const serve::HttpDialer> dialer, std::string request, Clock& clock)
-      : dialer_(std::move(dialer)),
+  EtcdWatch(std::shared_ptr<const serve::HttpDialer> dialer, std::string request, Clock& clock,
+            const std::size_t& chosen)
+      : chosen_(chosen),
+        member_(chosen),
+        dialer_(std::move(dialer)),
         request_(std::move(request)),
         clock_(clock),
         reader_([this] { read(); }) {}
@@ -37,6 +44,8 @@ class EtcdWatch final : public Watch {
   }
 
   Result<std::vector<SeenChange>> take() override {
+    if (chosen_ != member_)
+      return environment_error("etcd", "the member that is watched does not answer");
     const std::lock_guard hold(lock_);
     if (seen_.empty() && fault_) return failed(*fault_);
     return std::exchange(seen_, {});
@@ -72,6 +81,8 @@ class EtcdWatch final : public Watch {
     return true;
   }
 
+  const std::size_t& chosen_;  // of the store
+  const std::size_t member_;
   const std::shared_ptr<const serve::HttpDialer> dialer_;
   const std::string request_;
   Clock& clock_;
@@ -84,11 +95,13 @@ class EtcdWatch final : public Watch {
 
 }  // namespace
 
-// Its address is looked up when it is first asked.
+// Its address is looked up, and files of TLS are read, when it is first asked and after failures:
+// it may have moved, and certificates are renewed.
 struct EtcdStore::Member {
   std::string name;
   Url url;
   std::shared_ptr<const serve::HttpDialer> dialer = {};
+  int failures = 0;  // one after another
 };
 
 EtcdStore::EtcdStore(EtcdSettings settings, Files& files, Clock& clock)
@@ -107,6 +120,8 @@ Result<std::unique_ptr<EtcdStore>> EtcdStore::to(EtcdSettings settings, Files& f
     store->members_.push_back({endpoint, *url});
   }
   if (store->members_.empty()) return bad_input("endpoints", "there is no endpoint of etcd");
+  if (!store->settings_.asks.empty())
+    store->chosen_ = std::hash<std::string>{}(store->settings_.asks) % store->members_.size();
   return store;
 }
 
@@ -121,13 +136,15 @@ std::string EtcdStore::head_of(const Member& member, const std::string& path,
 
 Result<std::string> EtcdStore::ask_one(Member& member, const std::string& path,
                                        const std::string& body) {
-  if (!member.dialer) {
+  if (!member.dialer || member.failures >= kFailuresOfAnAddress) {
     auto dialer = serve::HttpDialer::to(member.url, settings_.tls);
-    if (!dialer) return failed(dialer.error());
-    member.dialer = std::make_shared<const serve::HttpDialer>(*std::move(dialer));
+    if (!dialer && !member.dialer) return failed(dialer.error());
+    if (dialer) member.dialer = std::make_shared<const serve::HttpDialer>(*std::move(dialer));
+    member.failures = 0;
   }
   auto answer = serve::fetch(*member.dialer, head_of(member, path, body.size()) + body, clock_,
                              kPatience, kMostAnswer);
+  member.failures = answer ? 0 : member.failures + 1;
   if (!answer) return environment_error(member.name, answer.error().message);
   if (answer->status != 200) return failed(fault_of(answer->body));
   return std::move(answer->body);
@@ -168,11 +185,19 @@ Result<void> EtcdStore::log_in() {
   return {};
 }
 
-Result<Range> EtcdStore::range(const std::string& prefix) {
+Result<Range> EtcdStore::range(const Places& places) {
   Range whole;
-  std::string first = prefix;
+  Places in_order = places;
+  std::ranges::sort(in_order);
+  for (const std::string& place : in_order)
+    if (auto done = add_range(place, whole); !done) return failed(done.error());
+  return whole;
+}
+
+Result<void> EtcdStore::add_range(const std::string& place, Range& whole) {
+  std::string first = place;
   for (bool more = true; more;) {
-    const auto body = ask("kv/range", range_request(first, end_of_prefix(prefix), whole.revision));
+    const auto body = ask("kv/range", range_request(first, end_of(place), whole.revision));
     if (!body) return failed(body.error());
     auto page = parse_range(*body);
     if (!page) return failed(page.error());
@@ -182,7 +207,7 @@ Result<Range> EtcdStore::range(const std::string& prefix) {
     more = page->more;
     if (more) first = whole.all.back().key + '\0';
   }
-  return whole;
+  return {};
 }
 
 Result<Committed> EtcdStore::commit(const Transaction& transaction) {
@@ -211,12 +236,24 @@ Result<void> EtcdStore::revoke(long lease) {
   return body ? Result<void>() : failed(body.error());
 }
 
-Result<std::unique_ptr<Watch>> EtcdStore::watch(const std::string& prefix, long after) {
+Result<std::unique_ptr<Watch>> EtcdStore::watch(const Places& places, long after) {
   const Member& member = members_[chosen_];
   if (!member.dialer) return environment_error(member.name, "nothing was read of it yet");
-  const std::string body = watch_request(prefix, after);
+  const std::string body = watch_request(places, after);
   return std::make_unique<EtcdWatch>(member.dialer, head_of(member, "watch", body.size()) + body,
-                                     clock_);
+                                     clock_, chosen_);
+}
+
+Result<void> EtcdStore::compact(long revision) {
+  const auto body = ask("kv/compaction", compaction_request(revision));
+  if (body || body.error().message.find("compacted") != std::string::npos) return {};
+  return failed(body.error());
+}
+
+Result<std::string> EtcdStore::alarms() {
+  const auto body = ask("maintenance/alarm", "{\"action\":\"GET\"}");
+  if (!body) return failed(body.error());
+  return parse_alarms(*body);
 }
 
 }  // namespace partita::fleet

@@ -9,6 +9,8 @@
 
 #include "fleet/brain/documents.h"
 #include "fleet/brain/member.h"
+#include "fleet/brain/peers.h"
+#include "fleet/brain/status.h"
 
 namespace partita::fleet {
 namespace {
@@ -39,7 +41,38 @@ std::string told(const std::vector<std::string>& changes) {
   return text;
 }
 
+// Gateways of all nodes hear from here where services are.
+std::vector<Change> other_peers(const FleetView& view, const Keys& keys) {
+  const bool has_gateways = std::ranges::any_of(view.nodes, [](const auto& one) {
+    return !(one.second.gateway.empty() && one.second.grpc.empty());
+  });
+  if (!view.wanted || (!has_gateways && view.peers.empty())) return {};
+  auto status = status_of(view, "");
+  if (!status) return {};
+  std::vector<Change> changes;
+  const NodePeers next = node_peers(*std::move(status), view.peers);
+  for (const auto& [node, peers] : next)
+    if (const auto known = view.peers.find(node);
+        known == view.peers.end() || known->second != peers)
+      changes.push_back({keys.peers(node), actuate::peers_json(peers), 0});
+  for (const auto& [node, peers] : view.peers)
+    if (!next.contains(node)) changes.push_back({keys.peers(node), {}, 0});
+  return changes;
+}
+
 }  // namespace
+
+// What is older than a while.
+std::string StoresPast::forget(Store& store, std::int64_t now_ms, long revision) {
+  if (known_ > revision) known_ = 0;  // another store, which has lost everything
+  if (known_ != 0 && now_ms - known_ms_ < kCompactMs) return {};
+  const auto done = known_ == 0 ? Result<void>() : store.compact(known_);
+  known_ = revision;
+  known_ms_ = now_ms;
+  const std::string why =
+      done ? "" : "the store's past is not compacted: " + to_string(done.error());
+  return std::exchange(said_, why) == why ? "" : why;
+}
 
 FleetAgent::FleetAgent(FleetAgentSettings settings, Store& store, FleetGround ground)
     : settings_(std::move(settings)), keys_(settings_.fleet), store_(store), leader_(ground) {
@@ -63,10 +96,11 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
   forget_lost_rates();
   const auto all = [&]() -> Result<void> {
     if (auto done = stay(); !done) return done;
-    if (auto done = hear(); !done) return done;
+    if (auto done = hear(node.record.taken); !done) return done;
     turn_.budget = budget_of(view_, settings_.node, node.budget);
     if (auto done = register_node(node); !done || !registered_) return done;
     if (auto done = stand(); !done) return done;
+    if (auto done = hear(node.record.taken); !done) return done;  // all, where it leads now
     return lead();
   };
   const auto done = all();
@@ -110,7 +144,7 @@ void FleetAgent::lose(const Error& error) {
   turn_.trouble = error;
   watch_.reset();
   fence_ = 0;
-  changed_ = power_changed_ = true;
+  changed_ = power_changed_ = peers_changed_ = true;
   registered_.reset();
 }
 
@@ -138,22 +172,48 @@ Result<void> FleetAgent::stay() {
   return {};
 }
 
-Result<void> FleetAgent::hear() {
-  if (!watch_ || now_ms_ - read_ms_ >= kReadAnewMs) return read_anew();
-  auto seen = watch_->take();
-  if (!seen) return read_anew();
-  for (SeenChange& one : *seen) hear_of(one.key, std::move(one.value), one.version);
+// What it hears may be that it needs to hear more.
+Result<void> FleetAgent::hear(long taken) {
+  bool anew = now_ms_ - read_ms_ >= kReadAnewMs;
+  if (watch_ && !anew) {
+    auto seen = watch_->take();
+    for (SeenChange& one : seen.value_or(std::vector<SeenChange>{}))
+      hear_of(one.key, std::move(one.value), one.version);
+    anew = !seen;
+  }
+  for (Places next; next = places(taken), !watch_ || anew || next != followed_; anew = false)
+    if (auto done = read_anew(std::move(next)); !done) return done;
   return {};
 }
 
-Result<void> FleetAgent::read_anew() {
+// In order.
+Places FleetAgent::places(long taken) {
+  if (std::exchange(wants_all_, false)) all_until_ms_ = now_ms_ + kFollowMs;
+  if (fence_ != 0 || now_ms_ < all_until_ms_) return {keys_.root};
+  const auto own = view_.parts.find(settings_.node);
+  if (own != view_.parts.end() && own->second.revision > taken &&
+      !(own->second.waits_for.empty() && own->second.elsewhere.empty()))
+    others_until_ms_ = now_ms_ + kFollowMs;
+  const bool others = now_ms_ < others_until_ms_;
+  if (view_.leader) led_ = view_.leader->node;
+  return {keys_.budgets(),
+          keys_.leader(),
+          keys_.node(others ? "" : settings_.node),
+          keys_.part(others ? "" : settings_.node),
+          keys_.peers(""),
+          keys_.power(),
+          keys_.rates(led_.empty() ? settings_.node : led_),
+          keys_.wanted()};
+}
+
+Result<void> FleetAgent::read_anew(Places places) {
   std::vector<std::string> gone;
   std::vector<KeyValue> others;
   long fence = 0;
   const std::string leads = keys_.leader();
   const bool trusts = watch_ != nullptr;  // after trouble every text is compared
   auto known = known_.begin();            // both are in the order of keys
-  const auto revision = store_.read(keys_.root, [&](const KeyValue& one, std::uint64_t stamp) {
+  const auto revision = store_.read(places, [&](const KeyValue& one, std::uint64_t stamp) {
     if (one.lease == lease_ && one.key == leads) fence = one.created;
     if (trusts && stamp != 0 && known != known_.end() && known->second.stamp == stamp)
       return void(++known);
@@ -168,21 +228,29 @@ Result<void> FleetAgent::read_anew() {
     if (is_known) ++known;
   });
   if (!revision) return failed(revision.error());
-  auto watch = store_.watch(keys_.root, *revision);
+  auto watch = store_.watch(places, *revision);
   if (!watch) return failed(watch.error());
   fence_ = fence;
   for (; known != known_.end(); ++known) gone.push_back(known->first);
-  for (const std::string& key : gone) hear_of(key, {}, *revision);
+  for (const std::string& key : gone) {
+    hear_of(key, {}, *revision);
+    if (std::ranges::none_of(places, [&](const auto& place) { return is_at(key, place); }))
+      view_.lost_rates.erase(key.substr(key.rfind('/') + 1));  // followed no more, and not lost
+  }
   for (KeyValue& one : others) hear_of(one.key, std::move(one.value), one.version);
   watch_ = *std::move(watch);
+  followed_ = std::move(places);
   read_ms_ = now_ms_;
+  revision_ = *revision;
   return {};
 }
 
 // What only a leader reads, and who asks for the view, is read when they do.
 void FleetAgent::hear_of(const std::string& key, std::optional<std::string> value, long version) {
   const std::string_view rest = keys_.rest(key);
-  const bool is_history = rest.starts_with("history/"), is_rates = rest.starts_with("rates/");
+  const bool is_history = rest.starts_with("history/"), is_rates = rest.starts_with("rates/"),
+             is_peers = rest.starts_with("peers/");
+  revision_ = std::max(revision_, version);
   auto known = std::ranges::lower_bound(known_, key, {}, &std::pair<std::string, Known>::first);
   const bool is_known = known != known_.end() && known->first == key;
   if (value && !is_known) known = known_.insert(known, {key, {}});
@@ -208,8 +276,10 @@ void FleetAgent::hear_of(const std::string& key, std::optional<std::string> valu
     view_.hear(keys_, key, value, version);
   }
   if (is_history) return;
-  changed_ = power_changed_ = true;
   if (!is_rates) ++changes_;
+  if (is_peers) return;
+  changed_ = power_changed_ = true;
+  peers_changed_ = peers_changed_ || !is_rates;
   if (rest == "leader" && (!view_.leader || view_.leader->node != settings_.node)) fence_ = 0;
   if (!value && key == keys_.node(settings_.node)) registered_.reset();
 }
@@ -247,7 +317,8 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
                      judged_ != node.verdicts ||
                      moved(drawn_.value_or(0), node.gpu_draw_w.value_or(0));
   const bool rates_due = now_ms_ - rated_ms_ >= kRatesMs && other;
-  if (node.record == registered_ && !rates_due) return {};
+  const bool records = node.record != registered_, rates = rates_due || !registered_;
+  if (!records && !rates) return {};
   Transaction transaction;
   const std::string key = keys_.node(settings_.node);
   if (!registered_) {
@@ -257,8 +328,8 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
     transaction.conditions.push_back(
         {Condition::What::version, key, is_known ? known->second.version : 0});
   }
-  transaction.changes.push_back({key, write(node.record), lease_});
-  if (rates_due || !registered_)
+  if (records) transaction.changes.push_back({key, write(node.record), lease_});
+  if (rates)
     transaction.changes.push_back(
         {keys_.rates(settings_.node),
          write(RateRecord{carried_of(node.rates), carried_of(node.uncarried), node.verdicts,
@@ -273,7 +344,7 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
     watch_.reset();
     return {};
   }
-  if (transaction.changes.size() > 1) {
+  if (rates) {
     rated_ = node.rates, uncarried_ = node.uncarried;
     judged_ = node.verdicts, drawn_ = node.gpu_draw_w, rated_ms_ = now_ms_;
   }
@@ -308,7 +379,7 @@ Result<bool> FleetAgent::commit_as_leader(Transaction transaction) {
   if (!done->done) {
     watch_.reset();
     fence_ = 0;
-    changed_ = power_changed_ = true;
+    changed_ = power_changed_ = peers_changed_ = true;
     return false;
   }
   for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
@@ -374,7 +445,11 @@ Result<void> FleetAgent::lead() {
     return {};
   }
   read_up();
+  if (std::string why = past_.forget(store_, now_ms_, revision_); !why.empty())
+    turn_.said.push_back(std::move(why));
   if (auto done = divide_power(); !done || fence_ == 0) return done;
+  if (std::exchange(peers_changed_, false))
+    if (auto done = write_all({}, other_peers(view_, keys_)); !done || fence_ == 0) return done;
   if (auto done = look_for_overdue(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};
   // Of the same view a leader decides the same.
@@ -442,17 +517,27 @@ Result<void> FleetAgent::propose(const Decision& decision, std::size_t written) 
 }
 
 Result<void> FleetAgent::write_parts(const std::vector<Part>& parts) {
-  for (std::size_t next = 0; next < parts.size();) {
+  std::vector<Condition> conditions;
+  std::vector<Change> changes;
+  for (const Part& part : parts) {
+    const auto known = view_.versions.find(part.node);
+    conditions.push_back({Condition::What::version, keys_.part(part.node),
+                          known == view_.versions.end() ? 0 : known->second});
+    changes.push_back({keys_.part(part.node), write(part), 0});
+  }
+  return write_all(std::move(conditions), std::move(changes));
+}
+
+// In transactions that the store takes; `conditions`: none, or one of each change.
+Result<void> FleetAgent::write_all(std::vector<Condition> conditions, std::vector<Change> changes) {
+  for (std::size_t next = 0; next < changes.size();) {
     Transaction transaction;
     for (std::size_t bytes = 0;
-         next < parts.size() && transaction.changes.size() < kPartsAtOnce && bytes < kBytesAtOnce;
+         next < changes.size() && transaction.changes.size() < kPartsAtOnce && bytes < kBytesAtOnce;
          ++next) {
-      const std::string key = keys_.part(parts[next].node);
-      const auto known = view_.versions.find(parts[next].node);
-      transaction.conditions.push_back(
-          {Condition::What::version, key, known == view_.versions.end() ? 0 : known->second});
-      transaction.changes.push_back({key, write(parts[next]), 0});
-      bytes += transaction.changes.back().value->size();
+      if (!conditions.empty()) transaction.conditions.push_back(std::move(conditions[next]));
+      transaction.changes.push_back(std::move(changes[next]));
+      bytes += transaction.changes.back().value.value_or("").size();
     }
     const auto done = commit_as_leader(std::move(transaction));
     if (!done) return failed(done.error());

@@ -1,6 +1,9 @@
 // FleetAgent: a node of a fleet at its store. Each turn it keeps its lease alive, hears what has
 // changed, registers how its node is, stands for election, decides where it leads, and says which
 // part the node may take. It has no clock and no thread; calls of the store are all that may wait.
+// Who leads follows all that the store has; others what concerns them: what is wanted, power, their
+// own keys, where services are for gateways, rates of the leader, who may be lost; nodes and parts
+// of others while they wait for them.
 // Whatever fails, the node goes on with what it took; the next turn begins anew.
 //
 // Two agents of one node's name: the first has it, the other registers nothing and takes nothing.
@@ -28,7 +31,9 @@ inline constexpr int kLeaseSeconds = 10;
 inline constexpr std::int64_t kMissedMs = 2000;
 // Who balances requests over nodes hears of a part that carries less before the node does less.
 inline constexpr std::int64_t kHandOverMs = 2000;
-inline constexpr std::int64_t kReadAnewMs = 60'000;  // all of it, whatever watches say
+inline constexpr std::int64_t kReadAnewMs = 300'000;  // all that is followed, whatever watches say
+inline constexpr std::int64_t kFollowMs = 60'000;     // more than concerns it, since it was needed
+inline constexpr std::int64_t kCompactMs = 300'000;   // so much of the store's past is kept
 inline constexpr std::int64_t kDecideMs = 10'000;    // where what is wanted cannot be planned
 inline constexpr std::int64_t kRatesMs = 5000;       // between rates
 // Who has had a part for so long and has not carried it out is not counted on: two minutes more
@@ -68,30 +73,48 @@ struct Turn {
   std::optional<Error> trouble;  // of the store, or that
 };
 
+// A store keeps all that ever was until somebody says what may go.
+class StoresPast {
+ public:
+  // Compacts to where the store was kCompactMs ago. Why that failed, where it is not said yet.
+  std::string forget(Store& store, std::int64_t now_ms, long revision);
+
+ private:
+  long known_ = 0;  // the revision, so long ago; 0: not known
+  std::int64_t known_ms_ = 0;
+  std::string said_;
+};
+
 class FleetAgent {
  public:
   FleetAgent(FleetAgentSettings settings, Store& store, FleetGround ground);
 
   // `now_ms`: never goes back; `wall_ms` is only written down.
   Turn turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& node);
+  // All is in the view after the next turn, and for a minute.
+  void follow_all() { wants_all_ = true; }
   // It will take no more turns. A node that carries nothing, and shall carry nothing, ends its
   // lease, so that others know at once. Any other one lets it run out: its GPUs serve on, and an
   // agent that is back before that goes on as if it had never been away. Who leads stops leading.
   void leave();
 
   bool leads() const { return fence_ != 0; }
+  // Where all is followed, all of the store.
   const FleetView& view() {
     read_up();
     return view_;
   }
+  // The same without what is read late: nodes, parts and rates of others, and the history.
+  const FleetView& own_view() const { return view_; }
   // Grows when something of the view is other than before, but for rates and the history.
   long changes() const { return changes_; }
   const std::optional<Decision>& decision() const { return decision_; }
 
  private:
   Result<void> stay();
-  Result<void> hear();
-  Result<void> read_anew();
+  Result<void> hear(long taken);
+  Places places(long taken);
+  Result<void> read_anew(Places places);
   void hear_of(const std::string& key, std::optional<std::string> value, long version);
   void read_up_others();
   void read_up();
@@ -106,6 +129,7 @@ class FleetAgent {
   void forget_lost_rates();
   std::vector<Part> agreed(const Decision& decision) const;
   Result<void> write_parts(const std::vector<Part>& parts);
+  Result<void> write_all(std::vector<Condition> conditions, std::vector<Change> changes);
   Result<void> propose(const Decision& decision, std::size_t written);
   Result<void> record(const std::string& what, long revision);
   Result<void> trim_history();
@@ -120,10 +144,15 @@ class FleetAgent {
   PowerBrain power_;
   FleetView view_;
   std::unique_ptr<Watch> watch_;
+  Places followed_;  // by the watch
+  bool wants_all_ = false;
+  std::string led_ = {};  // who leads, or did so last
   std::optional<Decision> decision_;
   Turn turn_;
   std::int64_t now_ms_ = 0, wall_ms_ = 0, kept_ms_ = 0, read_ms_ = 0, decided_ms_ = 0,
-               rated_ms_ = 0;
+               rated_ms_ = 0, all_until_ms_ = 0, others_until_ms_ = 0;
+  long revision_ = 0;  // of the store, as heard
+  StoresPast past_;
   long lease_ = 0, fence_ = 0;
   std::optional<NodeRecord> registered_;  // as it was written last
   struct Known {
@@ -141,7 +170,7 @@ class FleetAgent {
   std::map<std::string, Unread> unread_;  // heard, and not yet in the view
   Rates rated_, uncarried_;
   std::vector<AgentsVerdict> judged_;  // as written, beside the rates
-  bool changed_ = true, power_changed_ = true;
+  bool changed_ = true, power_changed_ = true, peers_changed_ = true;
   long changes_ = 0;
   std::string no_power_;                        // why it is not divided, as it was said last
   std::optional<double> drawn_;                 // as written, beside the rates

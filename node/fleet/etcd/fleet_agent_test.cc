@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/check.h"
 #include "fleet/brain/documents.h"
+#include "fleet/brain/peers.h"
 #include "fleet/brain/testing/invented_fleet.h"
 #include "fleet/etcd/memory_store.h"
 
@@ -97,7 +99,7 @@ struct TwoNodes {
   void pass(std::int64_t ms) {
     pass(ms, [](NodeRecord&, const Part&) {});
   }
-  bool sees_a() { return b.view().nodes.contains("a"); }
+  bool sees_a() { return !store.range({Keys("f").node("a")})->all.empty(); }
 };
 constexpr std::int64_t kLeaseMs = 1000 * kLeaseSeconds;
 
@@ -183,6 +185,154 @@ TEST(FleetAgent, WhatANodeDoesNotCarryOutIsElsewhereInTime) {
   EXPECT_TRUE(other.carries.empty());
   two.pass(12'000, take);
   EXPECT_EQ(rates_of(other.carries), (Rates{{"s", 300}}));
+}
+
+// Counts what a node hears.
+class CountedStore final : public Store {
+ public:
+  explicit CountedStore(Store& store) : store_(store) {}
+  std::size_t heard() { return std::exchange(heard_, 0); }  // bytes of values, since the last call
+
+  Result<Range> range(const Places& places) override {
+    auto range = store_.range(places);
+    for (const KeyValue& one : range->all) heard_ += one.value.size();
+    return range;
+  }
+  Result<Committed> commit(const Transaction& transaction) override {
+    return store_.commit(transaction);
+  }
+  Result<long> grant(int seconds) override { return store_.grant(seconds); }
+  Result<void> keep_alive(long lease) override { return store_.keep_alive(lease); }
+  Result<void> revoke(long lease) override { return store_.revoke(lease); }
+  Result<void> compact(long revision) override { return store_.compact(revision); }
+  Result<std::unique_ptr<Watch>> watch(const Places& places, long after) override {
+    return std::make_unique<Counted>(heard_, *store_.watch(places, after));
+  }
+
+ private:
+  struct Counted final : Watch {
+    Counted(std::size_t& heard, std::unique_ptr<Watch> watch)
+        : heard_(heard), inner_(std::move(watch)) {}
+    Result<std::vector<SeenChange>> take() override {
+      auto seen = inner_->take();
+      for (const SeenChange& one : seen.value_or(std::vector<SeenChange>{}))
+        heard_ += one.value.value_or("").size();
+      return seen;
+    }
+    std::size_t& heard_;
+    std::unique_ptr<Watch> inner_;
+  };
+  Store& store_;
+  std::size_t heard_ = 0;
+};
+
+struct Of300Nodes {
+  Of300Nodes() {
+    for (int n = 0; n < 300; ++n) write_record(n, 0);
+    CHECK(
+        memory.commit({{}, {{keys.wanted(), write(Wanted{services_of_tests({{"s1", 100}})}), 0}}})
+            ->done);
+    for (NodeNow* one : {&of_leader, &of_other}) one->record.gateway = one->record.node + ":80";
+  }
+  void write_record(int n, long ready) {
+    NodeRecord record = node_of_tests(std::to_string(n), 8);
+    record.ready = ready;
+    for (NodeGpu& gpu : record.gpus) gpu.unusable = "it is for batches";
+    CHECK(memory.commit({{}, {{keys.node(record.node), write(record), 0}}})->done);
+  }
+  void write_rates(double rate) {
+    CHECK(memory.commit({{}, {{keys.rates("7"), write(RateRecord{{{"s1", rate}}}), 0}}})->done);
+  }
+  // Both carry out at once what they take.
+  void pass(std::int64_t ms) {
+    for (const std::int64_t end = now + ms; now < end; now += 500) {
+      memory.tell_time(now);
+      for (auto [agent, is] : {std::pair(&leader, &of_leader), std::pair(&other, &of_other)}) {
+        const Turn turn = agent->turn(now, now, *is);
+        ASSERT_FALSE(turn.trouble) << to_string(*turn.trouble);
+        if (!turn.take) continue;
+        is->record.taken = is->record.ready = turn.take->revision;
+        is->record.carries = carried_of(rates_of(*turn.take));
+      }
+    }
+  }
+
+  MemoryStore memory;
+  CountedStore counted{memory};
+  const Keys keys{"f"};
+  FleetAgent leader{{.fleet = "f", .node = "leader"}, memory, ground_of_tests()};
+  FleetAgent other{{.fleet = "f", .node = "other", .leads = false}, counted, ground_of_tests()};
+  NodeNow of_leader{node_of_tests("leader", 2)}, of_other{node_of_tests("other", 2)};
+  std::int64_t now = 0;
+};
+
+TEST(FleetAgent, WhoDoesNotLeadHearsWhatConcernsItAlone) {
+  Of300Nodes fleet;
+  fleet.pass(10'000);
+  ASSERT_TRUE(fleet.leader.leads());
+  EXPECT_LT(fleet.counted.heard(), 20'000u);  // the records are some 300,000
+  fleet.write_record(3, 1);
+  fleet.write_rates(5);
+  fleet.pass(10'000);
+  EXPECT_LT(fleet.counted.heard(), 1'000u);
+  fleet.pass(2 * kReadAnewMs);
+  EXPECT_LT(fleet.counted.heard(), 40'000u);
+  // Where s1 is it knows all the same, and that it moves.
+  const auto peers = [&](const std::string& node) {
+    return peers_of(fleet.other.own_view().peers, {"s1"}, node, {}).peers;
+  };
+  ASSERT_EQ(peers("somebody").size(), 1u);
+  const std::string first = peers("somebody")[0].node;
+  Wanted wanted = *fleet.leader.view().wanted;
+  wanted.drained = {first};
+  ASSERT_TRUE(fleet.memory.commit({{}, {{fleet.keys.wanted(), write(wanted), 0}}})->done);
+  fleet.pass(10'000);
+  ASSERT_EQ(peers("somebody").size(), 1u);
+  EXPECT_NE(peers("somebody")[0].node, first);
+  // All of it, where somebody asks.
+  fleet.other.follow_all();
+  fleet.pass(1000);
+  EXPECT_EQ(fleet.other.view().nodes.size(), 302u);
+  EXPECT_EQ(fleet.other.view().rates.at("7"), (Rates{{"s1", 5}}));
+  fleet.pass(2 * kFollowMs);
+  EXPECT_FALSE(fleet.other.view().nodes.contains("7"));
+}
+
+TEST(FleetAgent, ARecordIsWrittenWhenItIsAnother) {
+  Of300Nodes fleet;
+  fleet.pass(20'000);
+  const auto version = [&] {
+    return fleet.memory.range({fleet.keys.node("other")})->all.at(0).version;
+  };
+  const long before = version();
+  for (double rate = 10; rate < 100; rate *= 2) {
+    fleet.of_other.rates = {{"s1", rate}};
+    fleet.pass(10'000);
+    EXPECT_EQ(
+        parse_rate_record("r", fleet.memory.range({fleet.keys.rates("other")})->all.at(0).value)
+            ->rates,
+        carried_of(fleet.of_other.rates));
+  }
+  EXPECT_EQ(version(), before);
+  fleet.of_other.record.trouble = "a fan";
+  fleet.pass(1000);
+  EXPECT_GT(version(), before);
+}
+
+// Behind what others may read still.
+TEST(FleetAgent, ALeaderCompactsTheStore) {
+  Of300Nodes fleet;
+  fleet.pass(10'000);
+  const auto knows_since = [&](long revision) {
+    return (*fleet.memory.watch({fleet.keys.root}, revision))->take().has_value();
+  };
+  const long first = fleet.memory.revision();
+  for (int n = 0; n < 50; ++n) {
+    fleet.write_rates(n);
+    fleet.pass(kCompactMs / 10);
+  }
+  EXPECT_FALSE(knows_since(first));
+  EXPECT_TRUE(knows_since(fleet.memory.revision() - 10));
 }
 
 }  // namespace

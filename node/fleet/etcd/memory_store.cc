@@ -16,9 +16,9 @@ tl::unexpected<Error> no_lease(long lease) {
 
 class MemoryStore::Watching final : public Watch {
  public:
-  Watching(const MemoryStore& store, std::string prefix, long after)
+  Watching(const MemoryStore& store, Places places, long after)
       : store_(store),
-        prefix_(std::move(prefix)),
+        places_(std::move(places)),
         after_(after),
         next_(static_cast<std::size_t>(
             std::ranges::upper_bound(store.log_, after, {}, &SeenChange::version) -
@@ -30,7 +30,9 @@ class MemoryStore::Watching final : public Watch {
     std::vector<SeenChange> seen;
     for (; next_ < store_.log_.size(); ++next_)
       if (const SeenChange& one = store_.log_[next_];
-          one.version > after_ && one.key.starts_with(prefix_))
+          one.version > after_ && std::ranges::any_of(places_, [&](const std::string& place) {
+            return is_at(one.key, place);
+          }))
         seen.push_back(one);
     after_ = store_.revision_;
     return seen;
@@ -38,7 +40,7 @@ class MemoryStore::Watching final : public Watch {
 
  private:
   const MemoryStore& store_;
-  std::string prefix_;
+  Places places_;
   long after_;
   std::size_t next_;  // in the log
 };
@@ -56,12 +58,12 @@ void MemoryStore::tell_time(std::int64_t now_ms) {
   for (const long id : due) end(id);
 }
 
-std::vector<MemoryStore::Held>::iterator MemoryStore::place_of(const std::string& key) {
+std::vector<MemoryStore::Held>::iterator MemoryStore::seat_of(const std::string& key) {
   return std::ranges::lower_bound(keys_, key, {}, &KeyValue::key);
 }
 
 MemoryStore::Held* MemoryStore::find(const std::string& key) {
-  const auto place = place_of(key);
+  const auto place = seat_of(key);
   return place != keys_.end() && place->key == key ? &*place : nullptr;
 }
 
@@ -74,7 +76,7 @@ bool MemoryStore::holds(const Condition& condition) {
 
 // At the revision of the store.
 void MemoryStore::write(const Change& change) {
-  auto place = place_of(change.key);
+  auto place = seat_of(change.key);
   const bool is_there = place != keys_.end() && place->key == change.key;
   if (!change.value) {
     if (!is_there) return;
@@ -103,16 +105,18 @@ void MemoryStore::end(long lease) {
   for (const std::string& name : gone) write({name, {}, 0});
 }
 
-Result<Range> MemoryStore::range(const std::string& prefix) {
+Result<Range> MemoryStore::range(const Places& places) {
   Range range{{}, revision_};
-  static_cast<void>(read(prefix, [&](const KeyValue& one, auto) { range.all.push_back(one); }));
+  static_cast<void>(read(places, [&](const KeyValue& one, auto) { range.all.push_back(one); }));
   return range;
 }
 
-Result<long> MemoryStore::read(const std::string& prefix, const Hear& hear) {
-  const auto last = std::partition_point(
-      place_of(prefix), keys_.end(), [&](const Held& one) { return one.key.starts_with(prefix); });
-  for (auto one = place_of(prefix); one != last; ++one) hear(*one, one->stamp);
+Result<long> MemoryStore::read(const Places& places, const Hear& hear) {
+  Places in_order = places;
+  std::ranges::sort(in_order);
+  for (const std::string& place : in_order)
+    for (auto one = seat_of(place); one != keys_.end() && is_at(one->key, place); ++one)
+      hear(*one, one->stamp);
   return revision_;
 }
 
@@ -153,8 +157,15 @@ Result<void> MemoryStore::revoke(long lease) {
   return {};
 }
 
-Result<std::unique_ptr<Watch>> MemoryStore::watch(const std::string& prefix, long after) {
-  return std::make_unique<Watching>(*this, prefix, after);
+Result<std::unique_ptr<Watch>> MemoryStore::watch(const Places& places, long after) {
+  return std::make_unique<Watching>(*this, places, after);
+}
+
+Result<void> MemoryStore::compact(long revision) {
+  if (revision > revision_)
+    return environment_error("", fmt::format("revision {} is still to come", revision));
+  forgotten_ = std::max(forgotten_, revision);
+  return {};
 }
 
 }  // namespace partita::fleet

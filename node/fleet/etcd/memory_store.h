@@ -14,17 +14,18 @@ class MemoryStore final : public Store {
  public:
   // Ends the leases that are due. Never goes back.
   void tell_time(std::int64_t now_ms);
-  // Watches of revisions up to this one break, as after a compaction.
+  // Watches of revisions up to this one break, as after a compaction; 0: all are known again.
   void forget(long revision) { forgotten_ = revision; }
   long revision() const { return revision_; }
 
-  Result<Range> range(const std::string& prefix) override;
-  Result<long> read(const std::string& prefix, const Hear& hear) override;
+  Result<Range> range(const Places& places) override;
+  Result<long> read(const Places& places, const Hear& hear) override;
   Result<Committed> commit(const Transaction& transaction) override;
   Result<long> grant(int seconds) override;
   Result<void> keep_alive(long lease) override;
   Result<void> revoke(long lease) override;
-  Result<std::unique_ptr<Watch>> watch(const std::string& prefix, long after) override;
+  Result<std::unique_ptr<Watch>> watch(const Places& places, long after) override;
+  Result<void> compact(long revision) override;
 
  private:
   class Watching;
@@ -39,7 +40,7 @@ class MemoryStore final : public Store {
     std::uint64_t stamp = 0;
   };
   // Where the key is, or would be.
-  std::vector<Held>::iterator place_of(const std::string& key);
+  std::vector<Held>::iterator seat_of(const std::string& key);
   Held* find(const std::string& key);
 
   std::vector<Held> keys_;  // in their order: they are read far more often than they come

@@ -1,6 +1,8 @@
 // Store: the door to what a fleet agrees on: keys with values and versions, changed in
 // transactions; leases, whose keys go when nobody keeps them alive; watches. What etcd version 3
 // promises, and no more. Implementations pass the suite of store_conformance.h.
+// A place that ends with '/' is all keys that begin so; any other is that one key. Places of one
+// call are apart: none holds another.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -17,6 +20,11 @@ namespace partita::fleet {
 inline constexpr std::size_t kMostOperations = 128;  // of a transaction, as etcd's default
 inline constexpr std::size_t kMostValueBytes =
     1'500'000;  // with its key; etcd's default is 1.5 MiB
+
+using Places = std::vector<std::string>;
+inline bool is_at(std::string_view key, std::string_view place) {
+  return place.ends_with('/') ? key.starts_with(place) : key == place;
+}
 
 struct KeyValue {
   std::string key, value;
@@ -62,7 +70,8 @@ struct SeenChange {
   bool operator==(const SeenChange&) const = default;
 };
 
-// Changes since a revision, in order. Broken by an error: read the range again, and watch anew.
+// Changes since a revision, in order within each place. Broken by an error: read the range again,
+// and watch anew.
 class Watch {
  public:
   virtual ~Watch() = default;
@@ -73,13 +82,13 @@ class Watch {
 class Store {
  public:
   virtual ~Store() = default;
-  // Keys that begin so.
-  virtual Result<Range> range(const std::string& prefix) = 0;
+  // What is at these places, all as of one revision.
+  virtual Result<Range> range(const Places& places) = 0;
   // The same, told one by one once all are read, where nobody keeps them; the store's revision. The
   // same stamp is the same key with the same value, as long as this store lives; 0: it keeps none.
   using Hear = std::function<void(const KeyValue&, std::uint64_t stamp)>;
-  virtual Result<long> read(const std::string& prefix, const Hear& hear) {
-    const auto all = range(prefix);
+  virtual Result<long> read(const Places& places, const Hear& hear) {
+    const auto all = range(places);
     if (!all) return failed(all.error());
     for (const KeyValue& one : all->all) hear(one, 0);
     return all->revision;
@@ -90,8 +99,11 @@ class Store {
   // not_found: it has ended.
   virtual Result<void> keep_alive(long lease) = 0;
   virtual Result<void> revoke(long lease) = 0;
-  // Of keys that begin so, after that revision.
-  virtual Result<std::unique_ptr<Watch>> watch(const std::string& prefix, long after) = 0;
+  // Of these places, after that revision.
+  virtual Result<std::unique_ptr<Watch>> watch(const Places& places, long after) = 0;
+  // What was before that revision is forgotten, of all keys of all fleets: who watches from there
+  // reads anew. Nothing where it is forgotten already.
+  virtual Result<void> compact(long revision) = 0;
 };
 
 }  // namespace partita::fleet

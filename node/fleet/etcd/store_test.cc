@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/base64.h"
+#include "base/testing/test_certificate.h"
 #include "fleet/etcd/etcd_messages.h"
 #include "fleet/etcd/memory_store.h"
 #include "fleet/etcd/testing/etcd_of_tests.h"
+#include "fleet/etcd/testing/fake_member.h"
 #include "fleet/etcd/testing/store_conformance.h"
 
 namespace partita::fleet {
@@ -26,7 +30,7 @@ struct InEtcd {
   }
   InEtcd() {
     if (!TestEtcd::is_installed()) return;
-    const auto range = etcd().store().range("/partita/");
+    const auto range = etcd().store().range({"/partita/"});
     for (const KeyValue& one : range->all)
       static_cast<void>(etcd().store().commit({{}, {{one.key, {}, 0}}}).has_value());
   }
@@ -39,7 +43,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Etcd, StoreSuite, InEtcd);
 
 TEST(MemoryStoreTest, WatchOfForgottenChangesBreaks) {
   MemoryStore store;
-  const auto watch = store.watch("/", 0);
+  const auto watch = store.watch({"/"}, 0);
   ASSERT_TRUE(store.commit({{}, {{"/a", "1", 0}}})->done);
   store.forget(store.revision());
   EXPECT_FALSE((*watch)->take().has_value());
@@ -50,7 +54,7 @@ TEST(EtcdStoreTest, BreaksWatchesOfWhatIsCompacted) {
   TestEtcd& etcd = InEtcd::etcd();
   for (int i = 0; i < 3; ++i)
     ASSERT_TRUE(etcd.store().commit({{}, {{"/partita/x", "1", 0}}})->done);
-  const long revision = etcd.store().range("/partita/")->revision;
+  const long revision = etcd.store().range({"/partita/"})->revision;
   const auto dialer = serve::HttpDialer::to(*parse_url("test", etcd.endpoint()), {});
   const std::string body = "{\"revision\":\"" + std::to_string(revision) + "\"}";
   ASSERT_TRUE(serve::fetch(*dialer,
@@ -58,7 +62,7 @@ TEST(EtcdStoreTest, BreaksWatchesOfWhatIsCompacted) {
                            "Content-Length: " +
                                std::to_string(body.size()) + "\r\n\r\n" + body,
                            etcd.clock(), 5'000'000'000));
-  const auto watch = etcd.store().watch("/partita/", 1);
+  const auto watch = etcd.store().watch({"/partita/"}, 1);
   Result<std::vector<SeenChange>> seen;
   for (int i = 0; i < 100 && seen; ++i) {
     seen = (*watch)->take();
@@ -78,9 +82,67 @@ TEST(EtcdStoreTest, SaysWhatIsWrongWithEndpoints) {
   ASSERT_FALSE(clear.has_value());
   EXPECT_NE(clear.error().message.find("https"), std::string::npos);
   const auto nobody = EtcdStore::to({.endpoints = {"http://127.0.0.1:1"}}, files, clock);
-  const auto range = (*nobody)->range("/");
+  const auto range = (*nobody)->range({"/"});
   ASSERT_FALSE(range.has_value());
   EXPECT_EQ(range.error().code, ErrorCode::environment);
+}
+
+// The connection of its watch stays, as that of a member that hangs.
+TEST(EtcdStoreTest, BreaksTheWatchOfAMemberThatDoesNotAnswer) {
+  RealFiles files;
+  RealClock clock;
+  FakeMember first, second;
+  const auto store =
+      *EtcdStore::to({.endpoints = {first.endpoint(), second.endpoint()}}, files, clock);
+  ASSERT_TRUE(store->range({"/"}));
+  const auto watch = *store->watch({"/"}, 7);
+  while (first.calls() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(watch->take());
+  first.stay_silent(true);
+  ASSERT_TRUE(store->range({"/"}));
+  EXPECT_FALSE(watch->take());
+  const auto next = *store->watch({"/"}, 7);
+  ASSERT_TRUE(store->range({"/"}));
+  EXPECT_TRUE(next->take());
+}
+
+TEST(EtcdStoreTest, ManyBeginAtDifferentMembers) {
+  RealFiles files;
+  RealClock clock;
+  FakeMember first, second;
+  for (int n = 0; n < 32; ++n)
+    ASSERT_TRUE((*EtcdStore::to({.endpoints = {first.endpoint(), second.endpoint()},
+                                 .asks = "n" + std::to_string(n)},
+                                files, clock))
+                    ->range({"/"}));
+  EXPECT_GT(first.calls(), 4);
+  EXPECT_GT(second.calls(), 4);
+  ASSERT_TRUE((*EtcdStore::to({.endpoints = {second.endpoint(), first.endpoint()}}, files, clock))
+                  ->range({"/"}));
+  EXPECT_EQ(first.calls() + second.calls(), 33);
+}
+
+// Its certificate is another one since, and so is the file that says whom to trust.
+TEST(EtcdStoreTest, ReadsItsFilesAgainAfterFailures) {
+  const std::filesystem::path folder = testing::TempDir() + "/etcd_renewed";
+  std::filesystem::create_directories(folder);
+  const auto own = test::make_certificate(folder), old = test::make_certificate(folder, "old");
+  FakeMember member(*serve::TlsServer::make(own.certificate, own.key));
+  const std::string trusted = folder / "ca.pem";
+  std::filesystem::copy_file(old.certificate, trusted,
+                             std::filesystem::copy_options::overwrite_existing);
+  RealFiles files;
+  RealClock clock;
+  const auto store = *EtcdStore::to(
+      {.endpoints = {member.endpoint()}, .tls = {.ca_file = trusted, .name = "localhost"}}, files,
+      clock);
+  EXPECT_FALSE(store->range({"/"}));
+  std::filesystem::copy_file(own.certificate, trusted,
+                             std::filesystem::copy_options::overwrite_existing);
+  bool answers = false;
+  for (int asked = 0; asked < 5 && !answers; ++asked) answers = store->range({"/"}).has_value();
+  EXPECT_TRUE(answers);
+  std::filesystem::remove_all(folder);
 }
 
 // As etcd 3.4.23 wrote them.
@@ -113,6 +175,15 @@ TEST(EtcdMessages, AreRead) {
   EXPECT_EQ(fault_of(R"({"error":"x","message":"etcdserver: invalid auth token","code":16})").code,
             ErrorCode::denied);
   EXPECT_EQ(fault_of("<html>").code, ErrorCode::environment);
+  EXPECT_EQ(fault_of(R"({"error":"etcdserver: mvcc: required revision has been compacted",)"
+                     R"("message":"etcdserver: mvcc: required revision has been compacted",)"
+                     R"("code":11})")
+                .code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(*parse_alarms(R"({"header":{"revision":"9"}})"), "");
+  EXPECT_EQ(*parse_alarms(R"({"alarms":[{"memberID":"1","alarm":"NOSPACE"},)"
+                          R"({"memberID":"2","alarm":"NOSPACE"}]})"),
+            "NOSPACE");
 }
 
 TEST(EtcdMessages, RangesEndAfterTheirPrefix) {

@@ -20,12 +20,12 @@ class FaultStore final : public Store {
   void kill_after(int calls) { kill_after_ = calls; }
   bool killed() const { return killed_; }
 
-  Result<Range> range(const std::string& prefix) override {
-    return call([&] { return store_.range(prefix); });
+  Result<Range> range(const Places& places) override {
+    return call([&] { return store_.range(places); });
   }
-  Result<long> read(const std::string& prefix, const Hear& hear) override {
+  Result<long> read(const Places& places, const Hear& hear) override {
     return call([&] {
-      return store_.read(prefix, [&](const KeyValue& one, std::uint64_t stamp) {
+      return store_.read(places, [&](const KeyValue& one, std::uint64_t stamp) {
         if (answers_) hear(one, stamp);
       });
     });
@@ -42,10 +42,13 @@ class FaultStore final : public Store {
   Result<void> revoke(long lease) override {
     return call([&] { return store_.revoke(lease); });
   }
-  Result<std::unique_ptr<Watch>> watch(const std::string& prefix, long after) override {
-    auto watch = call([&] { return store_.watch(prefix, after); });
+  Result<std::unique_ptr<Watch>> watch(const Places& places, long after) override {
+    auto watch = call([&] { return store_.watch(places, after); });
     if (!watch) return watch;
     return std::make_unique<CutWatch>(*this, *std::move(watch));
+  }
+  Result<void> compact(long revision) override {
+    return call([&] { return store_.compact(revision); });
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,8 @@
 #include "base/rng.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/leader.h"
+#include "fleet/brain/peers.h"
+#include "fleet/brain/status.h"
 #include "fleet/brain/testing/invented_fleet.h"
 #include "fleet/etcd/fleet_agent.h"
 #include "fleet/etcd/memory_store.h"
@@ -220,7 +223,7 @@ std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
                                          const std::vector<SimNode>& nodes) {
   std::vector<std::string> faults;
   store.forget(0);
-  const auto all = store.watch(keys.part(""), 0);
+  const auto all = store.watch({keys.part("")}, 0);
   const auto seen = (*all)->take();
   if (!seen) return {"the log of the store cannot be read"};
   std::map<std::string, long> newest;
@@ -272,7 +275,7 @@ class Promises {
     Rates rates;
   };
   void read(MemoryStore& store, const Keys& keys) {
-    const auto read = store.read(keys.part(""), [&](const KeyValue& one, auto) {
+    const auto read = store.read({keys.part("")}, [&](const KeyValue& one, auto) {
       Staying& its = staying_[one.key.substr(keys.part("").size())];
       if (std::exchange(its.version, one.version) == one.version) return;
       const auto part = parse_part(one.key, one.value);
@@ -290,7 +293,7 @@ class Promises {
 FleetView view_of(MemoryStore& store, const Keys& keys, const FleetGround& ground) {
   FleetView view;
   view.texts = ground.texts;
-  const auto read = store.read(keys.root, [&](const KeyValue& one, auto) {
+  const auto read = store.read({keys.root}, [&](const KeyValue& one, auto) {
     view.hear(keys, one.key, one.value, one.version);
   });
   CHECK(read.has_value());
@@ -313,6 +316,39 @@ std::int64_t recovered_ms(const std::vector<SimNode>& nodes, std::int64_t now) {
   const bool stuck =
       std::ranges::any_of(nodes, [&](const SimNode& node) { return node.stuck_ms > now; });
   return now + kRecoveryMs + (stuck ? kOverdueMs : 0);
+}
+
+// But for roundings of shares.
+bool alike(const actuate::GatewayPeers& a, const actuate::GatewayPeers& b) {
+  const auto share = [](const actuate::PeerShare& x, const actuate::PeerShare& y) {
+    return x.service == y.service && std::abs(x.share - y.share) < 1e-6;
+  };
+  return std::ranges::equal(a.peers, b.peers, [&](const auto& x, const auto& y) {
+    return x.node == y.node && x.http == y.http && x.grpc == y.grpc &&
+           std::ranges::equal(x.carries, y.carries, share);
+  });
+}
+
+// What each node's gateway is told is what the whole store says of services that are carried.
+std::vector<std::string> faults_of_peers(const std::vector<SimNode>& nodes, const FleetView& view) {
+  const auto status = status_of(view, "sim");
+  if (!status) return {to_string(status.error())};
+  std::vector<std::string> carried, faults;
+  for (const ServiceStatus& service : status->services)
+    if (service.carried_rps > 0) carried.push_back(service.service);
+  for (const SimNode& node : nodes) {
+    const std::string& name = node.record.node;
+    actuate::GatewayPeers expected = peers_of(*status, name, {});
+    expected.wanted = carried;
+    for (actuate::GatewayPeer& peer : expected.peers)
+      std::erase_if(peer.carries, [&](const auto& one) {
+        return !std::ranges::binary_search(carried, one.service);
+      });
+    std::erase_if(expected.peers, [](const auto& peer) { return peer.carries.empty(); });
+    if (!alike(peers_of(node.agent->own_view().peers, carried, name, {}), expected))
+      faults.push_back("the gateway of " + name + " is told otherwise where services are");
+  }
+  return faults;
 }
 
 class FleetSim {
@@ -371,6 +407,7 @@ class FleetSim {
       SimNode& node = nodes_.emplace_back();
       node.record = node_of_tests(fmt::format("n{:02}", n), 1 + static_cast<int>(rng_.below(3)));
       node.record.rack = fmt::format("r{}", n % 3);
+      if (options_.seed % 3 == 0) node.record.gateway = node.record.node + ":80";
       node.pace = drawn_pace(rng_);
       node.off_ms = static_cast<std::int64_t>(rng_.below(1'200'000)) - 600'000;
       start_agent(node);
@@ -650,7 +687,7 @@ class FleetSim {
   void approve() {
     const bool calm = now_ % kHourMs >= kHourMs - kCalmMs;
     person_ms_ = now_ + (calm ? 2000 : static_cast<std::int64_t>(rng_.exponential() * 60'000));
-    const auto range = store_.range(keys_.proposal());
+    const auto range = store_.range({keys_.proposal()});
     if (range->all.empty()) return;
     const auto proposal = parse_proposal(range->all[0].key, range->all[0].value);
     if (!proposal) return wrong(to_string(proposal.error()));
@@ -773,6 +810,7 @@ class FleetSim {
                           node.record.ready, part->second.revision));
     for (const SimNode& node : nodes_)
       if (std::string left = left_over(node, view); !left.empty()) fault(left);
+    for (const std::string& text : faults_of_peers(nodes_, view)) fault(text);
     for (const std::string& text : faults_of_need(*decision, clients_.asked())) fault(text);
     report_.asked += static_cast<long>(clients_.asked().size());
     report_.asked_in_vain += static_cast<long>(clients_.asked().size() - carried_.all().size());

@@ -58,7 +58,7 @@ class TestEtcd {
     auto child = Child::start(spec);
     if (child) child_ = std::make_unique<Child>(*std::move(child));
     store_ = *EtcdStore::to({.endpoints = {clients}}, files_, clock_);
-    for (int tried = 0; tried < 200 && !store_->range("/none"); ++tried)
+    for (int tried = 0; tried < 200 && !store_->range({"/none"}); ++tried)
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     endpoint_ = clients;
   }

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -35,7 +36,7 @@ class StoreSuite : public testing::Test {
     return commit({{}, {{key(name), value, lease}}}).revision;
   }
   std::vector<KeyValue> all() {
-    const auto range = store().range(prefix_);
+    const auto range = store().range({prefix_});
     EXPECT_TRUE(range.has_value()) << to_string(range.error());
     return range ? range->all : std::vector<KeyValue>{};
   }
@@ -67,7 +68,7 @@ TYPED_TEST_P(StoreSuite, KeepsKeysWithTheirVersions) {
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0], (KeyValue{this->key("a"), "2", first, third, 0}));
   EXPECT_EQ(all[1], (KeyValue{this->key("b"), std::string("\0\xff", 2), second, second, 0}));
-  EXPECT_EQ(this->store().range(this->prefix_)->revision, third);
+  EXPECT_EQ(this->store().range({this->prefix_})->revision, third);
   this->commit({{}, {{this->key("a"), {}, 0}}});
   EXPECT_EQ(this->all().size(), 1u);
 }
@@ -134,9 +135,9 @@ TYPED_TEST_P(StoreSuite, RefusesALeaseThatIsNotThere) {
 
 TYPED_TEST_P(StoreSuite, WatchesTellEveryChangeOnceInOrder) {
   this->put("a", "0");
-  const long after = this->store().range(this->prefix_)->revision;
+  const long after = this->store().range({this->prefix_})->revision;
   const long first = this->put("a", "1");
-  auto watch = this->store().watch(this->prefix_, after);
+  auto watch = this->store().watch({this->prefix_}, after);
   ASSERT_TRUE(watch.has_value());
   const long second = this->put("b", "1");
   const long third = this->commit({{}, {{this->key("a"), {}, 0}}}).revision;
@@ -152,7 +153,7 @@ TYPED_TEST_P(StoreSuite, WatchesTellEveryChangeOnceInOrder) {
 TYPED_TEST_P(StoreSuite, WatchesTellOfEndedLeases) {
   const auto lease = this->store().grant(60);
   this->put("a", "1", *lease);
-  auto watch = this->store().watch(this->prefix_, this->store().range(this->prefix_)->revision);
+  auto watch = this->store().watch({this->prefix_}, this->store().range({this->prefix_})->revision);
   ASSERT_TRUE(watch.has_value());
   EXPECT_TRUE(this->store().revoke(*lease).has_value());
   const auto seen = this->watched(**watch, 1);
@@ -160,8 +161,42 @@ TYPED_TEST_P(StoreSuite, WatchesTellOfEndedLeases) {
   EXPECT_FALSE(seen[0].value.has_value());
 }
 
+TYPED_TEST_P(StoreSuite, HasSeveralPlaces) {
+  for (const char* name : {"a", "ab", "b/1", "b/2", "c/1", "d"}) this->put(name, name);
+  const Places places{this->key("d"), this->key("a"), this->key("b/")};
+  const auto range = this->store().range(places);
+  ASSERT_TRUE(range.has_value()) << to_string(range.error());
+  std::vector<std::string> values;
+  for (const KeyValue& one : range->all) values.push_back(one.value);
+  EXPECT_EQ(values, (std::vector<std::string>{"a", "b/1", "b/2", "d"}));
+  auto watch = this->store().watch(places, range->revision);
+  ASSERT_TRUE(watch.has_value());
+  for (const char* name : {"ab", "a", "c/1", "b/3", "d/1", "d"}) this->put(name, "new");
+  std::vector<std::string> seen;
+  for (const SeenChange& one : this->watched(**watch, 3)) seen.push_back(one.key);
+  std::ranges::sort(seen);  // of several places: in any order
+  EXPECT_EQ(seen, (std::vector<std::string>{this->key("a"), this->key("b/3"), this->key("d")}));
+  EXPECT_TRUE((*watch)->take()->empty());
+}
+
+TYPED_TEST_P(StoreSuite, ForgetsWhatIsCompacted) {
+  const long first = this->put("a", "1"), second = this->put("a", "2");
+  EXPECT_TRUE(this->store().compact(second).has_value());
+  EXPECT_TRUE(this->store().compact(second).has_value());  // it is so
+  EXPECT_FALSE(this->store().compact(second + 1000).has_value());
+  EXPECT_EQ(this->all().at(0), (KeyValue{this->key("a"), "2", first, second, 0}));
+  auto old = this->store().watch({this->prefix_}, first - 1);
+  bool breaks = false;
+  for (int round = 0; round < 100 && !breaks; ++round) {
+    breaks = !old || !(*old)->take();
+    this->ground_.pass(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(breaks);
+}
+
 REGISTER_TYPED_TEST_SUITE_P(StoreSuite, KeepsKeysWithTheirVersions, ChangesAllOrNothing,
                             HasManyKeysInOrder, KeysGoWithTheirLease, RefusesALeaseThatIsNotThere,
-                            WatchesTellEveryChangeOnceInOrder, WatchesTellOfEndedLeases);
+                            WatchesTellEveryChangeOnceInOrder, WatchesTellOfEndedLeases,
+                            HasSeveralPlaces, ForgetsWhatIsCompacted);
 
 }  // namespace partita::fleet
