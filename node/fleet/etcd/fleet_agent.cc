@@ -60,6 +60,11 @@ std::vector<Change> other_peers(const FleetView& view, const Keys& keys) {
   return changes;
 }
 
+// Whether who writes this node's record, under a lease that is alive, is another agent.
+bool is_anothers(const NodeRecord& there, const NodeRecord& own) {
+  return !there.agent.empty() && !own.agent.empty() && there.agent != own.agent;
+}
+
 }  // namespace
 
 // What is older than a while.
@@ -72,6 +77,30 @@ std::string StoresPast::forget(Store& store, std::int64_t now_ms, long revision)
   const std::string why =
       done ? "" : "the store's past is not compacted: " + to_string(done.error());
   return std::exchange(said_, why) == why ? "" : why;
+}
+
+void LateTexts::read(FleetView& view, const Keys& keys, std::string_view prefix) {
+  for (auto one = texts_.lower_bound(prefix);
+       one != texts_.end() && one->first.starts_with(prefix); one = texts_.erase(one))
+    view.hear(keys, one->first, one->second.value, one->second.version);
+}
+
+void LostRates::heard(FleetView& view, const std::string& node, bool gone, std::int64_t now_ms) {
+  const auto last = view.rates.find(node);
+  view.lost_rates.erase(node);
+  if (!gone || last == view.rates.end()) return;
+  view.lost_rates[node] = last->second;
+  since_ms_[node] = now_ms;
+}
+
+bool LostRates::forget(FleetView& view, std::int64_t now_ms) {
+  bool some = false;
+  std::erase_if(since_ms_, [&](const auto& one) {
+    if (now_ms - one.second < kLostRatesMs) return false;
+    some = view.lost_rates.erase(one.first) > 0 || some;
+    return true;
+  });
+  return some;
 }
 
 FleetAgent::FleetAgent(FleetAgentSettings settings, Store& store, FleetGround ground)
@@ -93,7 +122,7 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
     turn_.heard_ms = kept_ms_;
     return std::exchange(turn_, {});
   }
-  forget_lost_rates();
+  changed_ = lost_rates_.forget(view_, now_ms_) || changed_;
   const auto all = [&]() -> Result<void> {
     if (auto done = stay(); !done) return done;
     if (auto done = hear(node.record.taken); !done) return done;
@@ -112,7 +141,8 @@ Turn FleetAgent::turn(std::int64_t now_ms, std::int64_t wall_ms, const NodeNow& 
   if (node.busy || !registered_) return std::exchange(turn_, {});
   if (const auto own = view_.parts.find(settings_.node);
       own != view_.parts.end() && own->second.revision > node.record.taken)
-    read_up_others();  // whom it waits for
+    for (const std::string& of : {keys_.node(""), keys_.part("")})
+      late_.read(view_, keys_, of);  // whom it waits for
   const MemberWord word = look_at_part(view_, settings_.node, node.record.taken);
   turn_.waits = word.waits;
   if (word.take != nullptr && may_go(*word.take, node.record)) turn_.take = *word.take;
@@ -259,20 +289,15 @@ void FleetAgent::hear_of(const std::string& key, std::optional<std::string> valu
   else if (is_known)
     known_.erase(known);
   if (is_rates) {
-    const std::string node(rest.substr(rest.find('/') + 1));
-    if (const auto unread = unread_.find(key); !value && unread != unread_.end())
-      view_.hear(keys_, key, unread->second.value, unread->second.version);
-    const auto last = view_.rates.find(node);
-    view_.lost_rates.erase(node);
-    if (!value && last != view_.rates.end())
-      view_.lost_rates[node] = last->second, lost_ms_[node] = now_ms_;
+    if (!value) late_.read(view_, keys_, key);
+    lost_rates_.heard(view_, std::string(rest.substr(rest.find('/') + 1)), !value, now_ms_);
   }
   const bool is_own = key == keys_.node(settings_.node) || key == keys_.part(settings_.node);
   const bool is_others = !is_own && (rest.starts_with("nodes/") || rest.starts_with("parts/"));
   if (value && (is_history || is_rates || is_others)) {
-    unread_[key] = {*std::move(value), version};
+    late_.keep(key, *std::move(value), version);
   } else {
-    unread_.erase(key);
+    late_.drop(key);
     view_.hear(keys_, key, value, version);
   }
   if (is_history) return;
@@ -284,28 +309,9 @@ void FleetAgent::hear_of(const std::string& key, std::optional<std::string> valu
   if (!value && key == keys_.node(settings_.node)) registered_.reset();
 }
 
-void FleetAgent::read_up_others() {
-  for (const std::string& prefix : {keys_.node(""), keys_.part("")})
-    for (auto one = unread_.lower_bound(prefix);
-         one != unread_.end() && one->first.starts_with(prefix); one = unread_.erase(one))
-      view_.hear(keys_, one->first, one->second.value, one->second.version);
-}
-
-void FleetAgent::read_up() {
-  for (const auto& [key, one] : unread_) view_.hear(keys_, key, one.value, one.version);
-  unread_.clear();
-}
-
-// Who writes the record of this node, under a lease that is alive, and is another agent.
-bool FleetAgent::is_anothers(const NodeNow& node) const {
-  const auto there = view_.nodes.find(settings_.node);
-  if (registered_ || there == view_.nodes.end()) return false;
-  const std::string& other = there->second.agent;
-  return !other.empty() && !node.record.agent.empty() && other != node.record.agent;
-}
-
 Result<void> FleetAgent::register_node(const NodeNow& node) {
-  if (is_anothers(node)) {
+  const auto there = view_.nodes.find(settings_.node);
+  if (!registered_ && there != view_.nodes.end() && is_anothers(there->second, node.record)) {
     turn_.budget = node.budget;
     turn_.waits = fmt::format(
         "another agent is registered as '{}': this node is none of the fleet until that one is "
@@ -428,14 +434,6 @@ Result<void> FleetAgent::look_for_overdue() {
   return record(turn_.said.back(), 0);
 }
 
-void FleetAgent::forget_lost_rates() {
-  std::erase_if(lost_ms_, [&](const auto& one) {
-    if (now_ms_ - one.second < kLostRatesMs) return false;
-    changed_ = view_.lost_rates.erase(one.first) > 0 || changed_;
-    return true;
-  });
-}
-
 Result<void> FleetAgent::lead() {
   if (fence_ == 0) {
     missed_.clear();
@@ -444,7 +442,7 @@ Result<void> FleetAgent::lead() {
     decision_.reset();
     return {};
   }
-  read_up();
+  late_.read(view_, keys_);
   if (std::string why = past_.forget(store_, now_ms_, revision_); !why.empty())
     turn_.said.push_back(std::move(why));
   if (auto done = divide_power(); !done || fence_ == 0) return done;

@@ -85,6 +85,36 @@ class StoresPast {
   std::string said_;
 };
 
+// What was heard and is not in the view yet: most of it is never looked at.
+class LateTexts {
+ public:
+  void keep(const std::string& key, std::string value, long version) {
+    texts_[key] = {std::move(value), version};
+  }
+  void drop(const std::string& key) { texts_.erase(key); }
+  // Those whose keys begin so go into the view.
+  void read(FleetView& view, const Keys& keys, std::string_view prefix = {});
+
+ private:
+  struct Text {
+    std::string value;
+    long version = 0;
+  };
+  std::map<std::string, Text, std::less<>> texts_;
+};
+
+// What arrived at nodes that are lost: in the view for kLostRatesMs.
+class LostRates {
+ public:
+  // A node's rates are gone with its lease, or are there again.
+  void heard(FleetView& view, const std::string& node, bool gone, std::int64_t now_ms);
+  // Whether some were forgotten.
+  bool forget(FleetView& view, std::int64_t now_ms);
+
+ private:
+  std::map<std::string, std::int64_t> since_ms_ = {};
+};
+
 class FleetAgent {
  public:
   FleetAgent(FleetAgentSettings settings, Store& store, FleetGround ground);
@@ -101,7 +131,7 @@ class FleetAgent {
   bool leads() const { return fence_ != 0; }
   // Where all is followed, all of the store.
   const FleetView& view() {
-    read_up();
+    late_.read(view_, keys_);
     return view_;
   }
   // The same without what is read late: nodes, parts and rates of others, and the history.
@@ -116,9 +146,6 @@ class FleetAgent {
   Places places(long taken);
   Result<void> read_anew(Places places);
   void hear_of(const std::string& key, std::optional<std::string> value, long version);
-  void read_up_others();
-  void read_up();
-  bool is_anothers(const NodeNow& node) const;
   // Not registered afterwards: another agent has the name, or was faster.
   Result<void> register_node(const NodeNow& node);
   Result<void> stand();
@@ -126,7 +153,6 @@ class FleetAgent {
   Result<void> divide_power();
   bool missed_long_enough();
   Result<void> look_for_overdue();
-  void forget_lost_rates();
   std::vector<Part> agreed(const Decision& decision) const;
   Result<void> write_parts(const std::vector<Part>& parts);
   Result<void> write_all(std::vector<Condition> conditions, std::vector<Change> changes);
@@ -163,11 +189,7 @@ class FleetAgent {
   };
   // Keys that are in the view, in their order, as they were read.
   std::vector<std::pair<std::string, Known>> known_;
-  struct Unread {
-    std::string value;
-    long version = 0;
-  };
-  std::map<std::string, Unread> unread_;  // heard, and not yet in the view
+  LateTexts late_;
   Rates rated_, uncarried_;
   std::vector<AgentsVerdict> judged_;  // as written, beside the rates
   bool changed_ = true, power_changed_ = true, peers_changed_ = true;
@@ -179,9 +201,9 @@ class FleetAgent {
     long ready = 0;  // what the node had carried out when this began
     std::int64_t since_ms = 0;
   };
-  std::map<std::string, Pending> pending_;            // nodes whose part is not carried out
-  std::map<std::string, std::int64_t> lost_ms_ = {};  // of view_.lost_rates
-  bool carries_ = false;                              // the node did, at its last turn
+  std::map<std::string, Pending> pending_;  // nodes whose part is not carried out
+  LostRates lost_rates_;
+  bool carries_ = false;  // the node did, at its last turn
   long events_ = 0;
   long going_ = 0;  // revision of a part that carries less, and since when it may be taken
   std::int64_t going_ms_ = 0;
