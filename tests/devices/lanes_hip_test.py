@@ -45,20 +45,26 @@ def preloaded():
 
 
 class Cursor:
-    """The plan's kernels in order: the next one of the name in this request, else none."""
+    """The plan's kernels in order, for each stream: its next one of the name in this request that
+    no stream has had, else none."""
 
     def __init__(self, worker, kernels):
         masks = {lane["units"]: words(int(lane["mask_hex"], 16))
                  for lane in worker["lanes"] if lane["units"] < 60}
         self.steps = [(*name.split(" ", 1), masks.get(units, ["0", "0"]))
                       for (name, _), units in zip(kernels, worker["units"])]
-        self.next = self.planned = 0
+        self.planned = 0
+        self.wait()
 
-    def mask_of(self, block, kernel):
-        for at in range(self.next, len(self.steps)):
+    def wait(self):
+        self.next, self.had = {}, set()
+
+    def mask_of(self, stream, block, kernel):
+        for at in range(self.next.get(stream, 0), len(self.steps)):
             name, *shape, mask = self.steps[at]
-            if name == kernel and shape in ([], [f"6x1x1 {block}x1x1"]):
-                self.next, self.planned = at + 1, self.planned + 1
+            if at not in self.had and name == kernel and shape in ([], [f"6x1x1 {block}x1x1"]):
+                self.had.add(at)
+                self.next[stream], self.planned = at + 1, self.planned + 1
                 return mask
         return ["0", "0"]
 
@@ -90,13 +96,13 @@ class LanesHipTest(harness.CliTest):
         for line in done.stdout.splitlines()[:-2]:
             what, *rest = line.split()
             if what == "waits":
-                cursor.next = 0
+                cursor.wait()
             elif what == "launch":
-                self.assertEqual(rest[2:], cursor.mask_of(*rest[:2]), (seed, line))
+                self.assertEqual(rest[3:], cursor.mask_of(*rest[:3]), (seed, line))
                 count += 1
             else:
-                self.assertEqual(rest[2:], ["0", "0"], (seed, line))
-            said.append([what, *rest[:2]])
+                self.assertEqual(rest[3:], ["0", "0"], (seed, line))
+            said.append([what, *rest[:3]])
         self.assertIn(f" {cursor.planned} as planned;", done.stderr)
         return said, cursor.planned, count
 
@@ -110,7 +116,7 @@ class LanesHipTest(harness.CliTest):
             without = self.run_program(seed)
             self.assertEqual(without.stdout.splitlines()[-2:], ["right", "violations: "])
             said, followed, count = self.check(seed, rng.choice("ab"), kernels, plan)
-            self.assertEqual([line.split()[:3] for line in without.stdout.splitlines()[:-2]], said)
+            self.assertEqual([line.split()[:4] for line in without.stdout.splitlines()[:-2]], said)
             planned, launched = planned + followed, launched + count
         self.assertGreater(planned, launched / 5)
 

@@ -1,7 +1,7 @@
 // A program of HIP for tests, which knows nothing of lanes: a random program (random_program.h) on
 // HIP's functions, linked against a libamdhip64 that may be simulated. Prints what it did, a line
-// each: "launch BLOCK KERNEL WORD WORD" with the mask that the simulated library saw, "captured"
-// likewise, "waits"; at the end "right" or "wrong", and what was called against HIP's rules.
+// each: "launch STREAM BLOCK KERNEL WORD WORD" with the mask that the simulated library saw,
+// "captured" likewise, "waits"; at the end "right" or "wrong", and what was called against HIP's rules.
 //
 // usage: hip_program SEED STEPS
 #include <atomic>
@@ -119,7 +119,7 @@ class HipDevice {
   }
   Answered<void> enqueue(Id id, StreamWork work) {
     const abi::Stream stream = streams_[id];
-    if (const auto* one = std::get_if<LaunchWork>(&work)) launch(*one, stream);
+    if (const auto* one = std::get_if<LaunchWork>(&work)) launch(*one, id, stream);
     if (const auto* one = std::get_if<SetWork>(&work))
       must(hipMemsetD32Async(at(one->to), static_cast<int>(one->value), one->count, stream));
     if (const auto* one = std::get_if<CopyWork>(&work))
@@ -188,9 +188,10 @@ class HipDevice {
   }
   static void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-  void launch(const LaunchWork& work, abi::Stream stream) {
+  void launch(const LaunchWork& work, Id id, abi::Stream stream) {
     const int way = ways_++ % 6;
-    said_.push_back(std::string(capturing_ ? "captured" : "launch") + (way == 4 ? " 2" : " 1"));
+    said_.push_back((capturing_ ? "captured " : "launch ") + std::to_string(id) +
+                    (way == 4 ? " 2" : " 1"));
     std::uint64_t values[3] = {};
     std::memcpy(&values[0], work.parameters.data(), 8);
     std::memcpy(&values[1], work.parameters.data() + 8, 4);
@@ -230,7 +231,7 @@ class HipDevice {
     must(hipStreamCreateWithFlags(&stream, 1));
     must(hipStreamBeginCapture(stream, 0));
     capturing_ = true;
-    for (const auto& node : spec.nodes) launch(std::get<LaunchWork>(node.work), stream);
+    for (const auto& node : spec.nodes) launch(std::get<LaunchWork>(node.work), 0, stream);
     capturing_ = false;
     void* graph = nullptr;
     must(hipStreamEndCapture(stream, &graph));
