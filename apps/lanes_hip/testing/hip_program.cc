@@ -1,7 +1,8 @@
 // A program of HIP for tests, which knows nothing of lanes: a random program (random_program.h) on
 // HIP's functions, linked against a libamdhip64 that may be simulated. Prints what it did, a line
 // each: "launch STREAM BLOCK KERNEL WORD WORD" with the mask that the simulated library saw,
-// "captured" likewise, "waits"; at the end "right" or "wrong", and what was called against HIP's rules.
+// "captured" likewise, "waits"; at the end "right" or "wrong", and what was called against HIP's
+// rules.
 //
 // usage: hip_program SEED STEPS
 #include <atomic>
