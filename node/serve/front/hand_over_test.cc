@@ -674,6 +674,7 @@ class HandOverTokens : public HandOver {
     };
     tell(*door, {{"g", {carrier.port, 1}}}, "chat");
   }
+  ~HandOverTokens() override { door->front.reset(); }  // what is under way gives back to `none`
   Answer ask_chat(const std::string& more) {
     return ask(*door,
                sent("/v1/completions", R"({"model":"chat","prompt":"a","stream":true)" + more + "}",
