@@ -28,6 +28,36 @@ concept OtherNode =
     std::is_same_v<Op, CopyDevice> || std::is_same_v<Op, Set> || std::is_same_v<Op, LibraryCall> ||
     std::is_same_v<Op, HostCall> || std::is_same_v<Op, CopyOutLater>;
 
+struct Graph;
+struct Node {
+  std::optional<RecordedKernel> kernel = {};
+  std::vector<std::shared_ptr<Graph>> bodies = {};  // that always run
+};
+struct Graph {
+  std::vector<Node> nodes = {};  // in an order that suits their dependencies
+};
+
+// All graphs there were. What was recorded may have one in itself, which would own itself.
+class Graphs {
+ public:
+  Graphs() = default;
+  ~Graphs() {
+    for (const std::weak_ptr<Graph>& one : all_)
+      if (const auto graph = one.lock()) graph->nodes.clear();
+  }
+  Graphs(const Graphs&) = delete;
+  Graphs& operator=(const Graphs&) = delete;
+
+  std::shared_ptr<Graph> make(const Graph& like = {}) {
+    auto graph = std::make_shared<Graph>(like);
+    all_.push_back(graph);
+    return graph;
+  }
+
+ private:
+  std::vector<std::weak_ptr<Graph>> all_;
+};
+
 // Reads the client's frames in their order.
 class Reader {
  public:
@@ -45,14 +75,6 @@ class Reader {
   const std::vector<std::size_t>& said() const { return said_; }
 
  private:
-  struct Graph;
-  struct Node {
-    std::optional<RecordedKernel> kernel = {};
-    std::vector<std::shared_ptr<Graph>> bodies = {};  // that always run
-  };
-  struct Graph {
-    std::vector<Node> nodes = {};  // in an order that suits their dependencies
-  };
   struct Capture {
     std::shared_ptr<Graph> graph = {};  // null: it has ended
   };
@@ -74,7 +96,7 @@ class Reader {
 
   void on(const CaptureBegin& op) {
     const auto capture = std::make_shared<Capture>();
-    capture->graph = op.graph.value == 0 ? std::make_shared<Graph>() : graph_of(op.graph);
+    capture->graph = op.graph.value == 0 ? made_.make() : graph_of(op.graph);
     streams_[op.stream.value] = capture;
   }
   void on(const EventRecord& op) {
@@ -89,7 +111,7 @@ class Reader {
       graphs_[op.graph.value] = std::exchange(capture->graph, nullptr);
   }
 
-  void on(const GraphCreate& op) { graphs_[op.graph.value] = std::make_shared<Graph>(); }
+  void on(const GraphCreate& op) { graphs_[op.graph.value] = made_.make(); }
   void on(const GraphAdd& op) { add(*graph_of(op.graph), {kernel_in(op.operation)}); }
   void on(const GraphBranch& op) {
     Node node;
@@ -104,9 +126,7 @@ class Reader {
     Graph& graph = op.exec.value == 0 ? *graph_of(op.graph) : execs_[op.exec.value];
     if (op.place < graph.nodes.size()) graph.nodes[op.place].kernel = kernel_in(op.operation);
   }
-  void on(const GraphClone& op) {
-    graphs_[op.clone.value] = std::make_shared<Graph>(*graph_of(op.graph));
-  }
+  void on(const GraphClone& op) { graphs_[op.clone.value] = made_.make(*graph_of(op.graph)); }
   void on(const GraphInstantiate& op) { execs_[op.exec.value] = *graph_of(op.graph); }
   void on(const GraphUpdate& op) { execs_[op.exec.value] = *graph_of(op.graph); }
   void on(const GraphLaunch& op) { launch(execs_[op.exec.value], op.stream, 0); }
@@ -140,7 +160,7 @@ class Reader {
   }
   std::shared_ptr<Graph> graph_of(GraphHandle handle) {
     std::shared_ptr<Graph>& graph = graphs_[handle.value];
-    if (graph == nullptr) graph = std::make_shared<Graph>();
+    if (graph == nullptr) graph = made_.make();
     return graph;
   }
   using Captures = std::map<std::uint64_t, std::shared_ptr<Capture>>;
@@ -169,6 +189,7 @@ class Reader {
   std::int64_t at_ = 0;
   std::size_t of_graphs_ = 0;
   std::map<std::uint64_t, std::string> names_;
+  Graphs made_;
   Captures streams_, events_;
   std::map<std::uint64_t, std::shared_ptr<Graph>> graphs_;
   std::map<std::uint64_t, Graph> execs_;
