@@ -436,7 +436,7 @@ def main():
         os.execvp("unshare", ["unshare", "-nmpf", "--mount-proc", "--kill-child", sys.executable,
                               os.path.abspath(__file__), *sys.argv[1:], "--inside"])
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
-    with tempfile.TemporaryDirectory(prefix="fleet") as folder:
+    with tempfile.TemporaryDirectory(prefix="fleet", ignore_cleanup_errors=True) as folder:
         if flags.keep:
             os.makedirs(flags.keep, exist_ok=True)
         fleet = Fleet(os.path.abspath(flags.keep or folder), flags)
