@@ -255,7 +255,7 @@ void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
                     .e2e = now - arrived_,
                     .empty = streams_ ? pace_.first() == 0 : usage_ && usage_->completion == 0};
   const plan::Terms& terms = service_.terms();
-  if (const auto late = late_by_tpot(terms, times); answered && late)
+  if (const auto late = late_by_tpot(terms, times); answered && late && service_.sheds)
     replica_->guess.answered(*late, 1 - terms.percentile / 100);
   // The other choices have a token at least.
   if (usage_) times.tokens = std::max<std::int64_t>(usage_->completion - (request_.answers - 1), 0);

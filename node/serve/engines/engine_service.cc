@@ -81,7 +81,7 @@ std::int64_t part_of_engines(const EngineCall& call, const EngineSet& engines, d
 }  // namespace
 
 EngineService::EngineService(EngineDesk& desk, const TokenService& wanted)
-    : desk_(desk), engines_(desk, [this] { pump(); }) {
+    : sheds(desk.options.shed), desk_(desk), engines_(desk, [this] { pump(); }) {
   serve(wanted);
 }
 

@@ -84,6 +84,7 @@ class EngineService {
                              std::int64_t now) const;
   void over(EngineCall& call, const EngineCame& came);
   TokenCounters& counted() { return counters_; }
+  const bool sheds;  // else it lets in what comes
   TokenRecents recents = {};
   EngineShares shares = {};
   MeanOut mean_out = {};

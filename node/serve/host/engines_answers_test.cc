@@ -521,5 +521,33 @@ TEST_F(Answers, RefusalsHaveTheFormOfThoseWhoAsk) {
   EXPECT_EQ(ask(ready).status, 200);
 }
 
+// ---- what is let in beside what was late
+
+// Fewer at once while answers are late by their time per token; whoever sheds nothing takes all.
+TEST_F(Answers, ThatAreLateByTheirTokensLeaveLessRoom) {
+  for (const auto& [tpot_ms, shed, less] :
+       {std::tuple{5.0, true, true}, {5.0, false, false}, {5000.0, true, false}}) {
+    ScriptedEngine& engine = scripted();
+    engine.script = [](const json&) { return stream(3, 0, 20 * kMs); };
+    begin(promised(800, tpot_ms), {.shed = shed});
+    const auto room = [&] { return chat_service().engines().here().back()->guess.limit(); };
+    const int before = room();
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(ask(post(chat("ann", 3, true))).status, 200);
+    EXPECT_EQ(room() < before, less) << tpot_ms << " " << shed;
+    scripts.clear();
+    addresses.clear();
+  }
+}
+
+// First tokens that are late while some are refused leave less of the promise to be used up.
+TEST_F(Answers, WhoseFirstTokensAreLateMakeForLessPatience) {
+  ScriptedEngine& engine = scripted();
+  engine.script = [](const json&) { return stream(2, 60 * kMs, kMs); };
+  begin(promised(30, 0));
+  chat_service().patience.refused();
+  EXPECT_EQ(ask(post(chat("ann", 2, true))).status, 200);  // on trial, the first one
+  EXPECT_LT(chat_service().patience.share(), 1);
+}
+
 }  // namespace
 }  // namespace partita::serve

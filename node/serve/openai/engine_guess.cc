@@ -91,8 +91,7 @@ std::int64_t EngineGuess::tpot(std::int64_t now) const {
 }
 
 std::int64_t EngineGuess::gap(double mean_out, std::int64_t now) const {
-  return static_cast<std::int64_t>(mean_out * decode_ms(now) * kNsPerMs /
-                                   limit());
+  return static_cast<std::int64_t>(mean_out * decode_ms(now) * kNsPerMs / limit());
 }
 
 std::int64_t EngineGuess::work(int prompt, int cached, double out, std::int64_t now) const {
