@@ -534,6 +534,8 @@ TEST_F(Answers, ThatAreLateByTheirTokensLeaveLessRoom) {
     const int before = room();
     for (int i = 0; i < 3; ++i) EXPECT_EQ(ask(post(chat("ann", 3, true))).status, 200);
     EXPECT_EQ(room() < before, less) << tpot_ms << " " << shed;
+    front.reset();  // what it has gives back to the pool
+    pool.reset();
     scripts.clear();
     addresses.clear();
   }
