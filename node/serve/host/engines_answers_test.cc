@@ -534,7 +534,8 @@ TEST_F(Answers, ThatAreLateByTheirTokensLeaveLessRoom) {
     const int before = room();
     for (int i = 0; i < 3; ++i) EXPECT_EQ(ask(post(chat("ann", 3, true))).status, 200);
     EXPECT_EQ(room() < before, less) << tpot_ms << " " << shed;
-    front.reset();  // what it has gives back to the pool
+    front.reset();  // what it has gives back to the pool,
+    turn_for(kMs);  // which the loop still has work of
     pool.reset();
     scripts.clear();
     addresses.clear();
