@@ -216,7 +216,11 @@ std::int64_t Loop::now_ns() {
 void Loop::run() { run_until(kNever); }
 
 void Loop::run_until(std::int64_t end_ns) {
-  while (!impl_->stopping && (end_ns == kNever || now_ns() < end_ns)) impl_->turn(end_ns);
+  // At least once: what was posted runs, however long it took to come here.
+  for (bool first = true; !impl_->stopping; first = false) {
+    if (!first && end_ns != kNever && now_ns() >= end_ns) break;
+    impl_->turn(end_ns);
+  }
   impl_->graveyard.clear();
   impl_->stopping = false;
 }

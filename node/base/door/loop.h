@@ -70,7 +70,7 @@ class Loop {
   Loop& operator=(const Loop&) = delete;
 
   void run();                                 // until stop()
-  void run_until(std::int64_t end_ns);        // until stop(), or that time
+  void run_until(std::int64_t end_ns);        // until stop(), or that time; one turn at least
   void stop();                                // any thread; also ends a run() that has not begun
   void post(std::function<void()> function);  // any thread; in order
   static std::int64_t now_ns();               // CLOCK_MONOTONIC

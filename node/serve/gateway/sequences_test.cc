@@ -17,6 +17,7 @@ constexpr std::size_t kStateBytes = 70'000;  // more than two frames
 
 class SequenceSteps : public CoreTest {
  protected:
+  SequenceSteps() { service_.slo = Millis{20'000}; }  // late steps are refused, and none is here
   std::unique_ptr<TestWorker> stateful(const std::string& device) {
     return std::make_unique<TestWorker>(*loop_, link_path(directory_),
                                         "/state/workers.json:" + device + ":0", kMs,
