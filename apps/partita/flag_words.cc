@@ -651,8 +651,8 @@ constexpr FlagWords kWords[] = {
      "GPUs that may be lost, any of them: the others keep every SLO as they are (else what the "
      "services file says)"},
     {"--survive-domain", "",
-     "What may be lost, any one of it, while the others carry every service: none, node, rack or "
-     "zone"},
+     "What may be lost, any one of it, while the others carry every service: none, node, rack, "
+     "zone or feed"},
     {"--sweep", "NAME=V,V,...",
      "Run the policies once per value of a parameter: switches, streams, gamma, launch-us, "
      "switch-us, mask-us, spread, static-w or unit-w"},

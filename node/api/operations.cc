@@ -245,7 +245,7 @@ std::vector<Operation> of_the_fleet() {
        {{.name = "survive",
          .about = "what may be lost, any one of it; missing: as it was",
          .kind = Kind::words,
-         .words = {"none", "node", "rack", "zone"}},
+         .words = {"none", "node", "rack", "zone", "feed"}},
         {.name = "mode",
          .about = "whether decisions wait for a person; missing: as it was",
          .kind = Kind::words,

@@ -104,7 +104,7 @@ function makeRows(parent, name, columns, verdictOf) {
 
 const NODES = [
   ["Node", (one) => one.node],
-  ["Rack, zone", (one) => [one.rack, one.zone].filter(Boolean).join(", ") || "–"],
+  ["Rack, zone, feed", (one) => [one.rack, one.zone, one.feed].filter(Boolean).join(", ") || "–"],
   ["GPUs", (one) => `${num(one.usable_gpus, 0)} of ${num(one.gpus, 0)}`],
   ["Part, ready", (one) => `${num(one.revision, 0)}, ${num(one.ready, 0)}`],
   ["Carries", (one) => listed(one.carries, (it) => `${it.service} ${num(it.rate_rps, 0)}`) || "nothing"],
@@ -255,7 +255,7 @@ export function makeFleet(parent, is) {
     text(howServices, count(last.services, (one) => serviceVerdict(one)[1]) || "none is wanted");
     drawNodes(
       last.nodes.filter((one) =>
-        fits(one.node, one.rack ?? "", one.zone ?? "", stateOf(one), ...one.carries.map((it) => it.service)),
+        fits(one.node, one.rack ?? "", one.zone ?? "", one.feed ?? "", stateOf(one), ...one.carries.map((it) => it.service)),
       ),
       anew,
     );

@@ -349,6 +349,7 @@ void AgentFleet::hear(const control::Loop& loop) {
   fleet::NodeRecord record{.node = wishes_.fleet.node,
                            .rack = wishes_.fleet.rack,
                            .zone = wishes_.fleet.zone,
+                           .feed = wishes_.fleet.feed,
                            .gateway = wishes_.fleet.gateway,
                            .grpc = wishes_.fleet.grpc,
                            .agent = self_,

@@ -362,7 +362,8 @@ Result<Exit> run_history(Context& context, const FleetCommandFlags& flags) {
 }
 
 void add_wishes(CLI::App& command, FleetCommandFlags& flags) {
-  one_of(flag(command, "--survive-domain", flags.manner.survive), {"none", "node", "rack", "zone"});
+  one_of(flag(command, "--survive-domain", flags.manner.survive),
+         {fleet::kSurviveWords.begin(), fleet::kSurviveWords.end()});
   one_of(flag(command, "--mode", flags.manner.mode, "observe is not for fleets"),
          {"automatic", "approve"});
 }

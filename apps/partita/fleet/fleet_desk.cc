@@ -42,9 +42,8 @@ Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::strin
 
 void take_manner(fleet::Wanted& wanted, const FleetManner& manner) {
   if (!manner.survive.empty()) {
-    const std::vector<std::string> words{"none", "node", "rack", "zone"};
-    wanted.survive =
-        static_cast<fleet::Survive>(std::ranges::find(words, manner.survive) - words.begin());
+    const auto word = std::ranges::find(fleet::kSurviveWords, manner.survive);
+    wanted.survive = static_cast<fleet::Survive>(word - fleet::kSurviveWords.begin());
   }
   if (!manner.mode.empty())
     wanted.approval =

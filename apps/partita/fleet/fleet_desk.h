@@ -22,8 +22,8 @@ struct FleetWishes {
 // Refused with FILE:LINE.
 Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::string& text);
 
-// What may be lost (none, node, rack, zone) and whether decisions wait (automatic, approve); empty:
-// as it was.
+// What may be lost (none, node, rack, zone, feed) and whether decisions wait (automatic, approve);
+// empty: as it was.
 struct FleetManner {
   std::string survive = {}, mode = {};
 };

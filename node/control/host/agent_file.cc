@@ -50,6 +50,7 @@ void describe_fleet(Form& f, AgentFleet& fleet) {
   f.optional().note("node", fleet.node, "what it calls this node; empty: its host name");
   f.optional().note("rack", fleet.rack, "where the node is");
   f.optional().note("zone", fleet.zone, "where the node is");
+  f.optional().note("feed", fleet.feed, "of power, where no tree says it");
   f.optional().note("gateway", fleet.gateway, "address of the node's gateway");
   f.optional().note("grpc", fleet.grpc, "the same for gRPC");
   f.optional().boolean("leads", fleet.leads, "whether the node stands for election");

@@ -44,7 +44,7 @@ struct AgentFleet {
   std::vector<std::string> endpoints = {};  // of etcd
   std::string name = "default";             // of the fleet
   std::string node = {};                    // what it calls this node; empty: its host name
-  std::string rack = {}, zone = {}, gateway = {}, grpc = {};
+  std::string rack = {}, zone = {}, feed = {}, gateway = {}, grpc = {};
   bool leads = true;  // stands for election
   std::string user = {}, password_file = {}, ca = {}, certificate = {}, key = {};
   bool operator==(const AgentFleet&) const = default;

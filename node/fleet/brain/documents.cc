@@ -59,6 +59,7 @@ void describe(Form& f, NodeRecord& node) {
   f.name("node", node.node, "its name");
   f.optional(!node.rack.empty()).name("rack", node.rack, "missing: one of its own");
   f.optional(!node.zone.empty()).name("zone", node.zone, "missing: one of its own");
+  f.optional(!node.feed.empty()).name("feed", node.feed, "of power; missing: one of its own");
   f.optional(!node.gateway.empty()).text("gateway", node.gateway, "its address");
   f.optional(!node.grpc.empty()).text("grpc", node.grpc, "address of its gateway for gRPC");
   f.optional(!node.api.empty()).text("api", node.api, "its address");
@@ -105,8 +106,7 @@ void describe(Form& f, Part& part) {
 void describe(Form& f, Wanted& wanted) {
   f.document("FleetWanted");
   f.note("services", wanted.services, "text of a services file");
-  f.optional().word("survive", wanted.survive, {"none", "node", "rack", "zone"},
-                    "what may be lost, any one of it");
+  f.optional().word("survive", wanted.survive, kSurviveWords, "what may be lost, any one of it");
   f.optional().word("approval", wanted.approval, {"automatic", "approve"},
                     "whether a person sees a decision before it is written");
   forms::describe_priorities(f, wanted.priorities);

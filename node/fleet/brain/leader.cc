@@ -23,6 +23,7 @@ constexpr double kSlack = 0.25;           // above the need that is not worth a 
 constexpr double kTiny = 1e-6;            // of a rate, relative
 constexpr double kEnough = 1 - 1e-5;      // of a need, where others must carry it first
 constexpr double kLeastPiece = 1.0 / 32;  // of a need
+constexpr double kStarved = 0.95;         // of what its GPUs may draw
 constexpr double kLeastInPlace = 0.5;     // while no instance of others moves for it
 constexpr double kFilled = 0.85;          // of a node's slices, before others are filled further
 constexpr int kRounds = 32;
@@ -62,6 +63,17 @@ bool same_terms(plan::Service a, plan::Service b, const Rates& beside) {
   return a == b;
 }
 
+// Its GPUs draw all that it may have, and a point of the tree keeps it from more.
+bool is_starved(const FleetView& view, const std::string& node) {
+  const auto draw = view.draws.find(node);
+  if (!view.budgets || !view.power || draw == view.draws.end()) return false;
+  const auto budget = std::ranges::find(view.budgets->nodes, node, &NodeBudget::node);
+  const auto load = std::ranges::find(view.power->nodes, node, &FleetLoad::node);
+  return budget != view.budgets->nodes.end() && !budget->limited_by.empty() &&
+         load != view.power->nodes.end() &&
+         draw->second >= (budget->watts - load->other_w) * kStarved;
+}
+
 // Some that its part is on cannot be used any more.
 bool lost_gpus(const NodeRecord& node, const Part* part) {
   return part != nullptr && std::ranges::any_of(part->plan.gpus, [&](const plan::PlannedGpu& gpu) {
@@ -86,7 +98,13 @@ double missing_of(double need_rps, const std::map<std::string, double>& by_domai
   return missing > need_rps * kTiny ? missing : 0;
 }
 
-std::string domain_of(const NodeRecord& node, Survive survive) {
+std::string domain_of(const NodeRecord& node, Survive survive,
+                      const std::map<std::string, std::string>& feeds) {
+  if (survive == Survive::feed) {
+    const auto of_tree = feeds.find(node.node);
+    const std::string& feed = of_tree == feeds.end() ? node.feed : of_tree->second;
+    if (!feed.empty()) return "feed " + feed;
+  }
   if (survive == Survive::rack && !node.rack.empty()) return "rack " + node.rack;
   if (survive == Survive::zone && !node.zone.empty()) return "zone " + node.zone;
   return "node " + node.node;
@@ -128,6 +146,7 @@ class Leader::Work {
     bool open = true;    // may get more
     bool pending = false;
     bool able = true;            // to carry out its part, as far as is known
+    bool starved = false;        // draws all the power that it may
     Rates base, has, held;       // by its part; carried now; either
     double total = 0, used = 0;  // compute slices
     // What is decided.
@@ -233,7 +252,8 @@ class Leader::Work {
   std::map<std::string, Of> services_;
   std::vector<Of*> order_;  // by priority, the largest first
   std::map<std::string, std::size_t> kinds_;
-  int domains_ = 0;  // that may get more
+  std::map<std::string, std::string> feeds_;  // of nodes, where these may be lost
+  int domains_ = 0;                           // that may get more
   bool margins_ = true;
   long revision_ = 1;
 };
@@ -241,6 +261,7 @@ class Leader::Work {
 // ---- how it is
 
 void Leader::Work::look() {
+  if (view_.wanted->survive == Survive::feed && view_.power) feeds_ = feeds_of(*view_.power);
   const Rates asked = view_.asked();
   for (const auto& [name, terms] : read_.services) {
     Of& of = services_[name];
@@ -281,7 +302,7 @@ void Leader::Work::look_at(const NodeRecord& record) {
   if (const auto part = view_.parts.find(record.node); part != view_.parts.end())
     at.part = &part->second;
   revision_ = std::max(revision_, std::max(record.taken, record.ready) + 1);
-  at.domain = domain_of(record, view_.wanted->survive);
+  at.domain = domain_of(record, view_.wanted->survive, feeds_);
   at.counts = std::ranges::count(view_.wanted->drained, record.node) == 0;
   at.has = rates_of(record.carries);
   at.base = at.part ? rates_of(*at.part) : at.has;
@@ -289,6 +310,7 @@ void Leader::Work::look_at(const NodeRecord& record) {
   at.pending = at.part && at.part->revision > record.ready;
   at.able = record.trouble.empty() && !view_.overdue.contains(record.node);
   at.open = at.counts && at.able;
+  at.starved = is_starved(view_, record.node);
   std::string models;
   for (const NodeGpu& gpu : record.gpus)
     if (gpu.unusable.empty() && !models.ends_with(gpu.model + ",")) models += gpu.model + ",";
@@ -419,7 +441,7 @@ double Leader::Work::used(const At& at, Moves moves) const {
 // no domain gets more than a piece of the usual size.
 Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
   At *best = nullptr, *widest = nullptr;
-  std::tuple<bool, bool, double> best_key;
+  std::tuple<bool, bool, bool, double> best_key;
   double free = 0;  // of the widest
   const double most = piece * (1 + kTiny);
   for (auto& [name, at] : nodes_) {
@@ -429,9 +451,10 @@ Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
     const double takes = of.guess[at.kind].slices(rate_in(of.on, name) + piece - there);
     const double room = at.total - used(at, of.moves), left = room - takes;
     if (std::isinf(takes)) continue;
-    if (!widest || room > free) widest = &at, free = room;
+    if (!widest || std::pair(!at.starved, room) > std::pair(!widest->starved, free))
+      widest = &at, free = room;
     if (left < 0) continue;
-    const std::tuple key(there <= 0, left < at.total * (1 - kFilled), left);
+    const std::tuple key(at.starved, there <= 0, left < at.total * (1 - kFilled), left);
     if (!best || key < best_key) best = &at, best_key = key;
   }
   if (best || !widest) return best;

@@ -5,8 +5,8 @@
 // planned and judged for its own. What is placed stays. A part either makes a node carry more, at
 // once, beside all that it carries still, or makes it carry less, and then waits for the nodes that
 // carry it instead: so no part waits for one that waits. A node that is not there, is drained or
-// cannot carry out its part is not counted on. `survive`: without any one node (rack, zone) the
-// others are planned for the whole rate. Where there is not room for all, rates come before
+// cannot carry out its part is not counted on. `survive`: without any one node (rack, zone, feed)
+// the others are planned for the whole rate. Where there is not room for all, rates come before
 // margins, and each by priority: margins, then services of less priority make room.
 #pragma once
 
@@ -68,7 +68,8 @@ double need_of(const plan::Service& service, double arrived_rps);
 // The rate missing of a service that nodes carry like this, and that shall be so after any one
 // domain is lost. `by_domain`: rates.
 double missing_of(double need_rps, const std::map<std::string, double>& by_domain, bool survive);
-// What a node counts as, where so much may be lost at once.
-std::string domain_of(const NodeRecord& node, Survive survive);
+// What a node counts as, where so much may be lost at once. `feeds`: feeds_of the tree of power.
+std::string domain_of(const NodeRecord& node, Survive survive,
+                      const std::map<std::string, std::string>& feeds);
 
 }  // namespace partita::fleet

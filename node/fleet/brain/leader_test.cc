@@ -345,6 +345,59 @@ TEST(Leader, SurvivesAnyRack) {
   }
 }
 
+// n0 and n1 hang on A, n2 and n3 on B (one behind a PDU), n4 on both, n5 says that it hangs on C.
+TEST(Leader, SurvivesAnyFeed) {
+  TestFleet fleet(6);
+  fleet.view.power =
+      FleetPower{.tree = {{"A", {}, 9000, {}}, {"B", {}, 9000, {}}, {"B1", "B", 5000, {}}},
+                 .nodes = {{"n0", {"A"}, 0, 0, 1000},
+                           {"n1", {"A"}, 0, 0, 1000},
+                           {"n2", {"B"}, 0, 0, 1000},
+                           {"n3", {"B1"}, 0, 0, 1000},
+                           {"n4", {"A", "B1"}, 0, 0, 1000}}};
+  fleet.view.nodes.at("n0").feed = "C";  // the tree knows better
+  fleet.view.nodes.at("n5").feed = "C";
+  const std::map<std::string, std::set<std::string>> lost = {
+      {"A", {"n0", "n1"}}, {"B", {"n2", "n3"}}, {"C", {"n5"}}};
+  fleet.want({{"a", 300}, {"b", 1500}, {"c", 40}});
+  for (const Survive survive : {Survive::node, Survive::feed}) {
+    fleet.view.wanted->survive = survive;
+    fleet.settle();
+    bool all = true;
+    for (const auto& [service, rate] : Rates{{"a", 300}, {"b", 1500}, {"c", 40}})
+      for (const auto& [feed, nodes] : lost) {
+        double left = 0;
+        for (const auto& [name, node] : fleet.view.nodes)
+          for (const Carried& one : node.carries)
+            if (one.service == service && !nodes.contains(name)) left += one.rate_rps;
+        const bool enough = left >= rate * (1 - 1e-6);
+        all = all && enough;
+        EXPECT_TRUE(enough || survive == Survive::node) << service << " without " << feed;
+      }
+    EXPECT_EQ(all, survive == Survive::feed) << "by nodes alone it would be right by chance";
+  }
+}
+
+// Who draws all that it may gets nothing while others have room, and something where they have not.
+TEST(Leader, NodesWithoutPowerComeLast) {
+  for (const double draw : {500.0, 940.0, 960.0}) {
+    TestFleet fleet(3);
+    fleet.view.power =
+        FleetPower{.tree = {{"A", {}, 3000, {}}}, .nodes = {{"n0", {"A"}, 1000, 1000, 4000}}};
+    fleet.view.budgets = FleetBudgets{.revision = 1, .nodes = {{"n0", 2000, 2000, 2000, 2000}}};
+    fleet.view.budgets->nodes[0].limited_by = "A";
+    fleet.view.draws["n0"] = draw;
+    const double node = 14 * 130;  // 130 req/s of a slice
+    fleet.want({{"a", 0.6 * node}, {"b", 0.6 * node}});
+    fleet.settle();
+    EXPECT_EQ(fleet.view.nodes.at("n0").carries.empty(), draw > 950) << draw;
+    fleet.want({{"a", 0.8 * node}, {"b", 0.8 * node}, {"c", 0.6 * node}});
+    fleet.settle();
+    EXPECT_FALSE(fleet.view.nodes.at("n0").carries.empty());
+    EXPECT_NEAR(fleet.carried("c"), 0.6 * node, 1e-3 * node);
+  }
+}
+
 // Two of three nodes are lost: what is left has room for all rates, and for no margin of any.
 TEST(Leader, RatesAreKeptWhereMarginsCannotBe) {
   TestFleet fleet(3, 1);

@@ -120,6 +120,18 @@ std::string limit_text(const FleetPower& power, const power::Full& full) {
 
 }  // namespace
 
+std::map<std::string, std::string> feeds_of(const FleetPower& power) {
+  std::map<std::string, std::string> of_point, of_node;
+  for (const FleetPoint& one : power.tree)  // points come after what they are under
+    of_point[one.name] = one.under.empty() ? one.name : of_point[one.under];
+  for (const FleetLoad& load : power.nodes) {
+    std::set<std::string> feeds;
+    for (const std::string& inlet : load.inlets) feeds.insert(of_point[inlet]);
+    of_node[load.node] = feeds.size() == 1 ? *feeds.begin() : "";
+  }
+  return of_node;
+}
+
 Result<power::PowerTree> tree_of(const std::string& file, const FleetPower& power) {
   power::PowerTree tree;
   tree.react_s = power.react_s;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -46,6 +47,8 @@ struct FleetPower {
   std::string by = {};
   bool operator==(const FleetPower&) const = default;
 };
+// Of each node of the tree the feed without which it has no power; empty: it has two.
+std::map<std::string, std::string> feeds_of(const FleetPower& power);
 // bad_input with `file`.
 Result<power::PowerTree> tree_of(const std::string& file, const FleetPower& power);
 

@@ -30,7 +30,7 @@ NodeStatus node_status(const FleetView& view, const std::string& name) {
   status.there = found != view.nodes.end();
   if (!status.there) return status;
   const NodeRecord& node = found->second;
-  status.rack = node.rack, status.zone = node.zone;
+  status.rack = node.rack, status.zone = node.zone, status.feed = node.feed;
   status.gateway = node.gateway, status.grpc = node.grpc;
   status.gpus = static_cast<int>(node.gpus.size());
   status.usable_gpus = static_cast<int>(
@@ -78,7 +78,8 @@ void share(ServiceStatus& service, const std::vector<std::string>& drained) {
 
 // What the agents of its nodes say, the worst of it, and whether there is enough of it, also after
 // a loss that it is to survive. It is down only where all of it is.
-std::string verdict_of(const FleetView& view, const ServiceStatus& service) {
+std::string verdict_of(const FleetView& view, const std::map<std::string, std::string>& feeds,
+                       const ServiceStatus& service) {
   std::map<std::string, int> said;
   for (const ServicePiece& piece : service.on) {
     if (piece.carried_rps <= 0) continue;
@@ -97,7 +98,7 @@ std::string verdict_of(const FleetView& view, const ServiceStatus& service) {
   std::map<std::string, double> carried;  // by what may be lost at once
   for (const ServicePiece& piece : service.on)
     if (const auto node = view.nodes.find(piece.node); node != view.nodes.end())
-      carried[domain_of(node->second, survive)] += piece.carried_rps;
+      carried[domain_of(node->second, survive, feeds)] += piece.carried_rps;
   const bool survives = survive != Survive::none;
   const bool enough = missing_of(service.wanted_rps * (1 - kOfARate), carried, survives) <= 0;
   return said.contains("at_risk") || !enough ? "at_risk" : "serves";
@@ -120,6 +121,7 @@ void describe(Form& f, NodeStatus& node) {
   f.name("node", node.node, "its name");
   f.optional(!node.rack.empty()).text("rack", node.rack, "where it is");
   f.optional(!node.zone.empty()).text("zone", node.zone, "where it is");
+  f.optional(!node.feed.empty()).text("feed", node.feed, "of power");
   f.optional(!node.gateway.empty()).text("gateway", node.gateway, "address of its gateway");
   f.optional(!node.grpc.empty()).text("grpc", node.grpc, "the same for gRPC");
   f.optional(!node.state.empty())
@@ -191,7 +193,7 @@ void describe(Form& f, FleetStatus& status) {
   f.whole("revision", status.revision, kNotNegative, "the newest of all parts");
   f.boolean("converged", status.converged,
             "services are wanted, and every node that is there has carried out its part");
-  f.text("survive", status.survive, "what may be lost: none, node, rack, zone");
+  f.text("survive", status.survive, "what may be lost: none, node, rack, zone, feed");
   f.text("approval", status.approval, "automatic, or approve: decisions wait for a person");
   f.optional(!status.proposal.empty())
       .text("proposal", status.proposal, "digest of the decision that waits for a person");
@@ -299,8 +301,7 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
   FleetStatus status{.fleet = fleet};
   if (view.leader) status.leader = view.leader->node;
   const Wanted wanted = view.wanted.value_or(Wanted{});
-  static constexpr const char* kSurvive[] = {"none", "node", "rack", "zone"};
-  status.survive = kSurvive[static_cast<int>(wanted.survive)];
+  status.survive = kSurviveWords.begin()[static_cast<int>(wanted.survive)];
   status.approval = wanted.approval == Approval::automatic ? "automatic" : "approve";
   if (view.proposal)
     status.proposal = view.proposal->digest, status.proposed = view.proposal->changes;
@@ -334,9 +335,10 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
   }
   if (auto power = power_status(view, nodes)) status.power = *std::move(power);
   for (auto& [name, node] : nodes) status.nodes.push_back(std::move(node));
+  const auto feeds = view.power ? feeds_of(*view.power) : std::map<std::string, std::string>{};
   for (auto& [name, service] : services) {
     share(service, wanted.drained);
-    service.verdict = verdict_of(view, service);
+    service.verdict = verdict_of(view, feeds, service);
     status.services.push_back(std::move(service));
   }
   return status;

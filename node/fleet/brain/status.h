@@ -14,7 +14,7 @@
 namespace partita::fleet {
 
 struct NodeStatus {
-  std::string node, rack = {}, zone = {};
+  std::string node, rack = {}, zone = {}, feed = {};
   // ready, becomes so, waits, trouble, drained, lost; unknown: the store is not heard.
   std::string state = "lost";
   std::string gateway = {}, grpc = {};  // addresses of its gateway

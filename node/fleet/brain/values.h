@@ -2,6 +2,7 @@
 // part of it. Who writes which of them is said there; how they are written is documents.h.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,7 +17,9 @@ inline constexpr std::size_t kMostNodes = 10'000;
 inline constexpr std::size_t kMostGpus = 64;  // of a node
 
 // What may be lost, any one of it, while every service still has what it was promised.
-enum class Survive { none, node, rack, zone };
+enum class Survive { none, node, rack, zone, feed };
+inline constexpr std::initializer_list<const char*> kSurviveWords = {"none", "node", "rack", "zone",
+                                                                     "feed"};
 // What a leader does with what it planned: writes it, or lets a person see it first. Parts that
 // make up for something lost are always written.
 enum class Approval { automatic, approve };
@@ -46,7 +49,7 @@ struct Carried {
 // A node, written by its agent under a lease: where it is, what it has, how far it is.
 struct NodeRecord {
   std::string node;
-  std::string rack = {}, zone = {};               // empty: each such node counts as one of its own
+  std::string rack = {}, zone = {}, feed = {};    // empty: each such node counts as one of its own
   std::string gateway = {}, grpc = {}, api = {};  // addresses, two of its gateway; empty: none
   std::string agent = {};  // whose word this is: never the same of two agents; empty: not said
   std::vector<NodeGpu> gpus = {};
