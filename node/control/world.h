@@ -27,6 +27,7 @@ struct World {
   plan::Tariff tariff = {};  // of energy, by the hour; empty: not known
   decide::TokenTraces token_traces = {};  // that services files may name
   std::string services_file = "services";  // what errors call it
+  int nvlink = 0;                          // GPUs that are linked; 0: not said
 
   // Null: its GPUs are not used.
   const plan::FleetEntry* entry_of(const std::string& model) const {

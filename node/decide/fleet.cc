@@ -34,14 +34,21 @@ FleetLine read_gpus(Fields fields) {
 
 // The same said by nodes.
 FleetLine read_nodes(Fields fields) {
-  fields.only({"model", "profiles", "count", "price", "gpus"});
+  fields.only({"model", "profiles", "count", "price", "gpus", "nvlink"});
   FleetLine line;
   line.gpu = fields.text("model");
   read_all(fields, line);
-  line.node_gpus = fields.integer("gpus", kNodeGpus);
+  const int gpus = fields.integer("gpus", kNodeGpus);
+  line.node_gpus = gpus;
+  if (fields.has("nvlink")) {
+    line.node_gpus = fields.integer("nvlink", kNodeGpus);
+    if (line.node_gpus > 0 && gpus % line.node_gpus != 0)
+      fields.refuse(fields.node(), fmt::format("its {} GPUs are not in domains of {} (nvlink)",
+                                               gpus, line.node_gpus));
+  }
   if (!fields.has("count")) return line;
-  const double most = std::floor(kCounts.high / std::max(1, line.node_gpus));
-  line.count = fields.integer("count", {.low = 1, .high = most}) * line.node_gpus;
+  const double most = std::floor(kCounts.high / std::max(1, gpus));
+  line.count = fields.integer("count", {.low = 1, .high = most}) * gpus;
   return line;
 }
 

@@ -144,6 +144,13 @@ TEST_F(Inputs, AFleetMayBeSaidByNodes) {
   const auto refusal = [](const char* text) { return to_string(parse_fleet("f", text).error()); };
   EXPECT_EQ(refusal("gpus:\n- {gpu: A, profiles: p}\nnodes:\n- {model: A, profiles: p, gpus: 8}"),
             "f:4: gpu 'A' is already in line 2");
+  const auto linked =
+      parse_fleet("f", "nodes:\n- {model: A, profiles: p, count: 3, gpus: 8, nvlink: 4}\n");
+  ASSERT_TRUE(linked);
+  EXPECT_EQ(linked->front().count, 24);
+  EXPECT_EQ(linked->front().node_gpus, 4);
+  EXPECT_EQ(refusal("nodes:\n- {model: A, profiles: p, gpus: 6, nvlink: 4}"),
+            "f:2: its 6 GPUs are not in domains of 4 (nvlink)");
   EXPECT_EQ(refusal("nodes:\n- {model: A, profiles: p}"), "f:2: 'gpus' is missing");
   EXPECT_EQ(refusal("nodes:\n- {model: A, profiles: p, gpus: 8, count: 200000}"),
             "f:2: 'count' is 200000, must be at most 125000");

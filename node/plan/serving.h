@@ -56,6 +56,9 @@ struct GpuPower {
   bool operator==(const GpuPower&) const = default;
 };
 
+// GPUs of a node that may work as a group, where nobody says it: the whole of an HGX or DGX node.
+inline constexpr int kNodeGpus = 8;
+
 // GPUs of one model that a plan may use, with the profiles measured on that model.
 struct FleetEntry {
   hw::GpuModel gpu;
@@ -64,7 +67,7 @@ struct FleetEntry {
   double price = 1;                    // per GPU; the objective is the summed price
   std::optional<GpuPower> power = {};  // known in every entry where the goal is energy
   profile::TokenTable engines = {};    // of language models
-  int node_gpus = 8;                   // of a node: groups of GPUs are within one
+  int node_gpus = kNodeGpus;           // linked, by NVLink or node: groups are within those
 };
 
 // What a plan has least of: GPUs, their summed price, or expected watts at the services' rates.

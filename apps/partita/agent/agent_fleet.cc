@@ -353,7 +353,8 @@ void AgentFleet::hear(const control::Loop& loop) {
                            .gateway = wishes_.fleet.gateway,
                            .grpc = wishes_.fleet.grpc,
                            .agent = self_,
-                           .gpus = gpus_of(snapshot, use)};
+                           .gpus = gpus_of(snapshot, use),
+                           .nvlink = wishes_.world.nvlink};
   record.runs = control::current_plan(use, memory.target, snapshot.assignment).gpus;
   tell_of_part(record, loop);
   const bool changes =

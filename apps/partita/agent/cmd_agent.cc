@@ -257,6 +257,7 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
   world.tariff =
       TRY(decide::load_tariff(context.files, {file.power.prices, file.power.carbon_price}));
   if (!file.services.empty()) world.services_file = file.services;
+  world.nvlink = file.node.nvlink;
   if (const auto text = context.files.read(file.services); !file.services.empty() && text)
     world.token_traces = TRY(decide::token_traces(context.files, file.services, *text));
   for (const control::ModelProfiles& one : file.power_tables) {
@@ -269,6 +270,7 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
     const std::string path = own != file.profiles_of.end() ? own->path : file.profiles;
     if (gpu == nullptr || path.empty()) continue;
     world.profiles.push_back(TRY(decide::load_measured(context.files, "profiles", path, *gpu)));
+    if (world.nvlink > 0) world.profiles.back().node_gpus = world.nvlink;
   }
   return world;
 }

@@ -19,6 +19,7 @@ void describe_node(Form& f, AgentNode& node) {
   f.optional().note("machine", node.machine, "description of the simulated machine");
   f.optional().note("catalogue", node.catalogue, "directory of GPU models");
   f.optional().note("state_dir", node.state_dir, "of journal, assignment and memory");
+  f.optional().integer("nvlink", node.nvlink, {.high = 64}, "so many GPUs at a time are linked");
   f.closed();
 }
 

@@ -19,6 +19,7 @@ struct AgentNode {
   std::string machine = {};     // of driver sim
   std::string catalogue = {};   // directory; empty: the built-in one
   std::string state_dir = {};   // empty: as other commands choose it
+  int nvlink = 0;               // so many GPUs at a time are linked; 0: all of the node
   bool operator==(const AgentNode&) const = default;
 };
 

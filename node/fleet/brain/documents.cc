@@ -66,6 +66,8 @@ void describe(Form& f, NodeRecord& node) {
   f.optional(!node.agent.empty())
       .name("agent", node.agent, "whose word this is: another agent of this name has another");
   f.list("gpus", node.gpus, describe, {.most = kMostGpus}, "by index");
+  f.optional(node.nvlink != 0)
+      .integer("nvlink", node.nvlink, {.high = kMostGpus}, "so many GPUs at a time are linked");
   f.whole("taken", node.taken, kRevisions, "the newest revision that it took");
   f.whole("ready", node.ready, kRevisions, "the newest revision that it has carried out");
   f.optional(node.holds_budget != 0)

@@ -1,6 +1,9 @@
 // Language models in a fleet: on several nodes, of which any one may be lost.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <tuple>
+
 #include "fleet/brain/testing/fleet_fixture.h"
 #include "forms/serving_forms.h"
 #include "verify/judge.h"
@@ -10,12 +13,13 @@ namespace {
 
 constexpr double kRate = 12;
 
-// On 3g instances, whole GPUs and, where `groups`, groups of two alone.
-FleetGround language_ground(bool groups) {
+// On 3g instances and whole GPUs, or on groups of so many alone.
+FleetGround language_ground(int group) {
   FleetGround ground = ground_of_tests();
   auto& engines = ground.profiles.front().engines["lm"];
-  for (const auto& [profile, gpcs, gpus] : {std::tuple{"3g.40gb", 3, 1}, {"", 7, 1}, {"", 7, 2}}) {
-    if (groups != (gpus == 2)) continue;
+  for (const auto& [profile, gpcs, gpus] :
+       {std::tuple{"3g.40gb", 3, 1}, {"", 7, 1}, {"", 7, 2}, {"", 7, 4}}) {
+    if (group != gpus) continue;
     profile::TokenEngine engine{.name = {"an engine"}, .mig_profile = profile, .gpus = gpus};
     const double speed = gpcs * gpus;
     engine.spec.cost = {.step = 40 / speed, .sequence = 1 / speed, .prompt_token = 0.5 / speed};
@@ -35,7 +39,7 @@ std::string file_of(double rate) {
 
 TEST(LanguageModelsInAFleet, KeepTheirPromiseWithoutAnyOneNode) {
   for (const bool groups : {false, true}) {
-    const FleetGround ground = language_ground(groups);
+    const FleetGround ground = language_ground(groups ? 2 : 1);
     TestFleet fleet(4, 2, ground);
     fleet.view.wanted->services = file_of(kRate);
     fleet.view.wanted->survive = Survive::node;
@@ -60,6 +64,28 @@ TEST(LanguageModelsInAFleet, KeepTheirPromiseWithoutAnyOneNode) {
     }
     EXPECT_EQ(fleet.settle(), 0);
   }
+}
+
+// Nodes of 6 GPUs whose links are said: groups of so many need as many linked ones, and are on those.
+TEST(LanguageModelsInAFleet, GroupsAreOfGpusThatAreLinked) {
+  for (const int group : {2, 4})
+    for (const int nvlink : {0, 1, 2, 3, 4, 6}) {
+      TestFleet fleet(1, 6, language_ground(group));
+      fleet.view.nodes.at("n0").nvlink = nvlink;
+      fleet.view.wanted->services = file_of(1);
+      fleet.settle();
+      const bool linked = nvlink == 0 || nvlink >= group;
+      EXPECT_EQ(fleet.carried("chat") > 0, linked) << group << " of " << nvlink;
+      std::set<int> domains;
+      int used = 0;
+      for (const plan::PlannedGpu& gpu : fleet.view.nodes.at("n0").runs) {
+        if (gpu.instances.empty()) continue;
+        ++used;
+        domains.insert(gpu.index / (nvlink == 0 ? 6 : nvlink));
+      }
+      EXPECT_EQ(used, linked ? group : 0);
+      EXPECT_EQ(domains.size(), linked ? 1U : 0U) << group << " of " << nvlink;
+    }
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ plan::ServingPlan NodePlanner::empty_plan(const NodeRecord& node) const {
 PlannerMemory::PlannerMemory() : planners_pools(kPoolsKept), judges_pools(kPoolsKept) {}
 
 bool PlannerMemory::Answered::answers(const NodeAsk& ask) const {
-  return moves == ask.moves && survive == ask.survive && carries == ask.node.carries &&
+  return moves == ask.moves && survive == ask.survive && nvlink == ask.node.nvlink &&
+         carries == ask.node.carries &&
          std::ranges::equal(gpus, ask.node.gpus, same_for_plans) && runs == ask.node.runs &&
          services == ask.services &&
          (ask.planned == nullptr ? !planned : planned == *ask.planned);
@@ -130,6 +131,7 @@ const Result<plan::ServingPlan>& PlannerMemory::keep(const NodeAsk& ask,
                                                                  .services = ask.services,
                                                                  .planned = {},
                                                                  .survive = ask.survive,
+                                                                 .nvlink = ask.node.nvlink,
                                                                  .moves = ask.moves,
                                                                  .plan = std::move(plan)});
   if (ask.planned != nullptr) one.planned = *ask.planned;
@@ -167,6 +169,7 @@ Result<plan::ServingPlan> NodePlanner::plan_anew(const NodeAsk& ask) {
     problem.fleet.push_back(*entry_of(model));
     problem.fleet.back().count = count;
     problem.fleet.back().price = 1;
+    problem.fleet.back().node_gpus = ask.node.nvlink > 0 ? ask.node.nvlink : plan::kNodeGpus;
   }
   if (ask.services.empty()) return empty_plan(ask.node);
   if (problem.fleet.empty())

@@ -53,6 +53,7 @@ struct NodeRecord {
   std::string gateway = {}, grpc = {}, api = {};  // addresses, two of its gateway; empty: none
   std::string agent = {};  // whose word this is: never the same of two agents; empty: not said
   std::vector<NodeGpu> gpus = {};
+  int nvlink = 0;            // so many GPUs, the first ones and so on, are linked; 0: not said
   long taken = 0;            // the newest revision that it took; it never takes an older one
   long ready = 0;            // the newest revision that it has carried out
   long holds_budget = 0;     // the newest revision of budgets that its GPUs hold to
