@@ -66,7 +66,7 @@ TEST(LanguageModelsInAFleet, KeepTheirPromiseWithoutAnyOneNode) {
   }
 }
 
-// Nodes of 6 GPUs whose links are said: groups of so many need as many linked ones, and are on those.
+// Nodes of 6 GPUs whose links are said: a group needs as many linked ones, and is on those.
 TEST(LanguageModelsInAFleet, GroupsAreOfGpusThatAreLinked) {
   for (const int group : {2, 4})
     for (const int nvlink : {0, 1, 2, 3, 4, 6}) {
