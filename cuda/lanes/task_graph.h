@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "device/lane_driver.h"
 
 namespace partita::exec {
 
@@ -21,11 +22,16 @@ inline constexpr std::size_t kMaxGraphTasks = 100'000;
 struct CpuWork {
   std::function<void()> run;
 };
+// Queues work on a lane of a driver's.
+using OnLane = std::function<Result<void>(device::LaneDriver& driver, int lane)>;
 // Runs as a kernel on a lane of so many units.
 struct LaneWork {
   int units = 1;
   std::int64_t groups = 1;
-  std::function<void(std::int64_t group)> run;
+  std::function<void(std::int64_t group)> run;  // on threads
+  // On a GPU: what the kernel is, and what is queued once it has ended, of which the run waits for
+  // the end only. They may do again what was refused for want of room (`limit`).
+  OnLane queue = {}, behind = {};
 };
 using Work = std::variant<CpuWork, LaneWork>;
 
