@@ -111,39 +111,37 @@ struct OneLane final : cpu::Tenant {
   std::shared_ptr<cpu::Placing> plan = std::make_shared<cpu::Placing>();
 };
 
-// Two sessions take turns, so that both meet the same load.
+// Both in turns: --benchmark_repetitions=11 --benchmark_enable_random_interleaving.
 void planned(benchmark::State& state, const std::string& program) {
-  static constexpr int kUnits = 2;
+  static constexpr int kUnits = 1;
   const CallShape shape = shape_named(program);
-  const auto open = [&shape](bool plan) -> TimedServer::Open {
-    return [&shape, plan]() -> Result<std::unique_ptr<server::DeviceBackend>> {
-      cpu::CpuOptions options{.units = kUnits};
-      if (plan) options.tenant = std::make_shared<OneLane>(shape, kUnits);
-      return TRY(cpu::CpuBackend::open(options));
-    };
+  const bool plan = state.range(0) == 1;
+  const auto open = [&shape, plan]() -> Result<std::unique_ptr<server::DeviceBackend>> {
+    cpu::CpuOptions options{.units = kUnits};
+    if (plan) options.tenant = std::make_shared<OneLane>(shape, kUnits);
+    return TRY(cpu::CpuBackend::open(options));
   };
-  auto first = served("unix:", open(false)), second = served("unix:", open(true));
-  ShapeRun without(std::move(first), shape, 1e-3), with(std::move(second), shape, 1e-3);
-  std::vector<double> times[2];
-  for (ShapeRun* const run : {&without, &with}) CHECK(run->player->cold() == client::kOk);
+  ShapeRun run(served("unix:", open), shape, 1e-3);
+  CHECK(run.player->cold() == client::kOk);
+  std::vector<double> times;
+  const double before = run.server->cpu_ms();
   for (auto _ : state) {
-    for (std::size_t i = 0; i < 2; ++i) {
-      const bool plan = (i + times[1].size()) % 2 == 1;  // who is first takes turns, too
-      const auto begin = std::chrono::steady_clock::now();
-      CHECK((plan ? with : without).player->hot(std::chrono::nanoseconds(0)) == client::kOk);
-      const std::chrono::duration<double, std::milli> took =
-          std::chrono::steady_clock::now() - begin;
-      times[plan ? 1 : 0].push_back(took.count());
-    }
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(run.player->hot(std::chrono::nanoseconds(0)) == client::kOk);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    times.push_back(took.count());
   }
-  state.counters["without_ms"] = median(times[0]);
-  state.counters["with_ms"] = median(times[1]);
-  state.counters["plan_costs_%"] = 100 * (median(times[1]) / median(times[0]) - 1);
-  state.counters["least_costs_%"] =
-      100 * (*std::ranges::min_element(times[1]) / *std::ranges::min_element(times[0]) - 1);
+  state.counters["median_ms"] = median(times);
+  state.counters["server_cpu_ms"] =
+      (run.server->cpu_ms() - before) / static_cast<double>(times.size());
 }
-#define PARTITA_PLANNED(name, program) \
-  BENCHMARK_CAPTURE(planned, name, program)->Iterations(200)->UseRealTime()
+#define PARTITA_PLANNED(name, program)      \
+  BENCHMARK_CAPTURE(planned, name, program) \
+      ->ArgName("plan")                     \
+      ->DenseRange(0, 1)                    \
+      ->Iterations(50)                      \
+      ->UseRealTime()                       \
+      ->Unit(benchmark::kMillisecond)
 PARTITA_PLANNED(resnet50, "resnet50");
 PARTITA_PLANNED(alexnet, "alexnet");
 PARTITA_PLANNED(bert, "bert-squad");

@@ -218,7 +218,7 @@ class Run {
     std::int64_t& last = last_end_[lane];
     mine.begin_ns = std::min(std::max(mine.begin_ns, last), mine.end_ns);
     last = mine.end_ns;
-    const auto& behind = std::get<LaneWork>(tasks_[at(task)].work).behind;
+    const auto& behind = std::get<LaneWork>(tasks_[at(task)].work).gpu->behind;
     const auto queued = behind ? on_lane(behind, lane) : Result<void>{};
     if (const std::lock_guard lock(mutex_); !queued && !error_) error_ = queued.error();
     tell_ends({{task}, 1}, std::nullopt);
@@ -360,7 +360,7 @@ class Run {
     recorded_[at(next.lane)] = false;
     if (on_gpu_) {
       run_.tasks[at(next.task)].begin_ns = clock_.now_ns();
-      TRY(on_lane(work.queue, lane));
+      TRY(on_lane(work.gpu->queue, lane));
       watched_.push_back({next.task, TRY(driver_.record_event(lane))});
       return over;
     }
@@ -447,7 +447,7 @@ Result<std::vector<int>> runnable(const TaskGraph& graph, bool on_gpu) {
   for (const GraphTask& task : graph.tasks()) {
     const auto* lane = std::get_if<LaneWork>(&task.work);
     const bool callable =
-        lane ? lane->groups >= 1 && (on_gpu ? lane->queue != nullptr : lane->run != nullptr)
+        lane ? lane->groups >= 1 && (on_gpu ? lane->gpu != nullptr : lane->run != nullptr)
              : std::get<CpuWork>(task.work).run != nullptr;
     if (!callable) return bad_input(task.name, "has nothing to run");
   }
@@ -557,7 +557,7 @@ Result<GraphRun> run_sequentially(const TaskGraph& graph, Clock& clock, device::
     mine.thread = 0;
     mine.begin_ns = clock.now_ns();
     if (kernel != nullptr && gpu != nullptr) {
-      if (auto ran = run_on(kernel->queue); !ran)
+      if (auto ran = run_on(kernel->gpu->queue); !ran)
         return named(graph.tasks()[at(task)], ran.error());
     } else if (kernel != nullptr) {
       for (std::int64_t group = 0; group < kernel->groups; ++group) kernel->run(group);
@@ -565,7 +565,7 @@ Result<GraphRun> run_sequentially(const TaskGraph& graph, Clock& clock, device::
       std::get<CpuWork>(work).run();
     }
     mine.end_ns = clock.now_ns();
-    if (kernel != nullptr && gpu != nullptr) TRY(run_on(kernel->behind));
+    if (kernel != nullptr && gpu != nullptr) TRY(run_on(kernel->gpu->behind));
   }
   if (gpu != nullptr) TRY(gpu->destroy_lane(lane));
   return run;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,14 +25,17 @@ struct CpuWork {
 };
 // Queues work on a lane of a driver's.
 using OnLane = std::function<Result<void>(device::LaneDriver& driver, int lane)>;
+// What the kernel is on a GPU; `behind` is queued once it has ended, and the run's end waits for
+// it. Both may do again what was refused for want of room (`limit`).
+struct GpuWork {
+  OnLane queue, behind = {};
+};
 // Runs as a kernel on a lane of so many units.
 struct LaneWork {
   int units = 1;
   std::int64_t groups = 1;
   std::function<void(std::int64_t group)> run;  // on threads
-  // On a GPU: what the kernel is, and what is queued once it has ended, of which the run waits for
-  // the end only. They may do again what was refused for want of room (`limit`).
-  OnLane queue = {}, behind = {};
+  std::shared_ptr<const GpuWork> gpu = {};
 };
 using Work = std::variant<CpuWork, LaneWork>;
 

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "server/session.h"
 #include "server/worker.h"
@@ -44,6 +45,13 @@ Result<std::unique_ptr<TimedServer>> TimedServer::start(const std::string& addre
   if (child < 0) return environment_error("fork", std::strerror(errno));
   if (child == 0) serve_one(**listener, open);
   return std::unique_ptr<TimedServer>(new TimedServer(std::move(*listener), child));
+}
+
+double TimedServer::cpu_ms() const {
+  clockid_t clock = 0;
+  timespec used = {};
+  if (::clock_getcpuclockid(child_, &clock) != 0 || ::clock_gettime(clock, &used) != 0) return 0;
+  return static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
 }
 
 TimedServer::~TimedServer() {

@@ -20,6 +20,7 @@ class TimedServer {
   TimedServer(const TimedServer&) = delete;
   TimedServer& operator=(const TimedServer&) = delete;
   std::string address() const { return listener_->address(); }
+  double cpu_ms() const;  // that its process has used
 
  private:
   TimedServer(std::unique_ptr<Listener> listener, int child)

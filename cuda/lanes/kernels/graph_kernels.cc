@@ -296,13 +296,14 @@ void GraphKernels::put(int task, exec::LaneWork& work) {
   Kernel* const kernel = kernels_[at(task)].get();
   work.run = [this, kernel](std::int64_t group) { run(*kernel, group); };
   if (gpu_ == nullptr) return;
-  work.queue = [this, kernel](device::LaneDriver& driver, int lane) -> Result<void> {
+  const exec::OnLane queue = [this, kernel](device::LaneDriver& driver, int lane) -> Result<void> {
     TRY(on_gpu_->bring(driver, lane, kernel->buffers));
     return driver.launch(lane, kernel->on_gpu);
   };
-  work.behind = [this, kernel](device::LaneDriver& driver, int lane) {
+  const exec::OnLane behind = [this, kernel](device::LaneDriver& driver, int lane) {
     return on_gpu_->leave(driver, lane, kernel->buffers);
   };
+  work.gpu = std::make_shared<const exec::GpuWork>(exec::GpuWork{queue, behind});
 }
 
 void GraphKernels::run(Kernel& kernel, std::int64_t group) {
