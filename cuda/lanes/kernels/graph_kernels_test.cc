@@ -11,7 +11,9 @@
 #include <cstring>
 #include <optional>
 #include <set>
+#include <thread>
 
+#include "base/elements.h"
 #include "base/rng.h"
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 #include "drivers/green_ctx/testing/fake_world.h"
@@ -536,6 +538,33 @@ TEST(GraphKernels, LoadAndCopyOnceOnNvidia) {
   EXPECT_EQ(gpu.world().calls("cuMemcpyHtoDAsync"), 3);
   EXPECT_EQ(gpu.world().calls("cuMemcpyDtoHAsync"), 2);
   EXPECT_EQ(words_of(*kernels, 2), graph.expected()[2]);
+}
+
+// A buffer is on its way behind a kernel that does not end: who needs it on another lane waits.
+TEST(GpuBuffers, AreWaitedForOnOtherLanes) {
+  const green_ctx::FakeWorld world({.sms = 32});
+  const auto driver = world.open();
+  const auto probes = world.kernels(*driver);
+  const auto info = *driver->info();
+  const auto grain = [&](std::size_t i) {
+    return *driver->create_lane(
+        hw::units_of_grains(info.topology, info.atom, hw::UnitMask{}.set(i)));
+  };
+  GpuBuffers buffers(*driver->memory());
+  ASSERT_TRUE(buffers.add(64, false));
+  ASSERT_TRUE(fill_elements(buffers.host(0), *element_type("u8"), "7"));
+  const std::span<std::byte> seen = *driver->memory()->host_bytes(64);
+  buffers.begin({2});
+  const int one = grain(0), two = grain(1);
+  ASSERT_TRUE(driver->launch(one, *probes->noting(0, 1, true)));
+  ASSERT_TRUE(buffers.bring(*driver, one, {0}));
+  ASSERT_TRUE(buffers.bring(*driver, two, {0}));
+  ASSERT_TRUE(driver->memory()->copy(two, {{seen, buffers.address(0), false}}));
+  const int event = *driver->record_event(two);
+  for (int i = 0; i < 10'000 && !*driver->event_finished(event); ++i) std::this_thread::yield();
+  probes->open(0);
+  ASSERT_TRUE(driver->synchronise(two));
+  EXPECT_THAT(seen, testing::Each(std::byte{7}));
 }
 
 // More dynamic shared memory than a kernel has without asking.
