@@ -1,11 +1,19 @@
 // Masks and joint plans: the time of one mask on a GPU with other kernels, and of ECLIP's problem
-// solved exactly on invented profiles with as many kernels as the real models have.
+// solved exactly on invented profiles with as many kernels as the real models have; and of the
+// whole policy asked again, plan, judge and lanes, on the kernels that REEF published.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "base/check.h"
+#include "base/files.h"
+#include "base/median.h"
 #include "base/rng.h"
+#include "base/source_text.h"
+#include "decide/kernel_inputs.h"
+#include "decide/kernel_policies.h"
 #include "planners/mask/joint_plan.h"
 #include "planners/mask/masks.h"
 
@@ -85,6 +93,45 @@ void curve(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(switch_curve(p));
 }
 BENCHMARK(curve)->Unit(benchmark::kMillisecond);
+
+// A tenant goes and another comes, of so many: the policy eclip as a server asks it again each
+// time.
+void replan(benchmark::State& state) {
+  const std::vector<std::string> names{"alexnet", "bert",     "densenet",  "inception", "mobilenet",
+                                       "resnet",  "resnet18", "resnet152", "vgg"};
+  MemoryFiles files;
+  std::string all;
+  for (const std::string& name : names) {
+    files.content["reef/" + name + ".csv"] = source_text("data/published/reef/" + name + ".csv");
+    all += (all.empty() ? "" : ",") + name;
+  }
+  const hw::Topology topology = *hw::topology_named("MI50");
+  const auto models = *decide::load_kernels(files, {.workers = all, .profiles = "reef"}, topology);
+  const auto configs = *decide::load_configs("", topology, 1);
+  const auto tenants = static_cast<std::size_t>(state.range(0));
+  std::vector<std::vector<double>> times(models.size());  // by who is there
+  std::size_t first = 0;
+  for (auto _ : state) {
+    std::vector<profile::ModelKernels> workers;
+    for (std::size_t i = 0; i < tenants; ++i)
+      workers.push_back(models[(first + 2 * i) % models.size()]);
+    const auto begin = std::chrono::steady_clock::now();
+    const decide::PolicyInputs inputs{.topology = topology,
+                                      .workers = workers,
+                                      .sizes = {},
+                                      .plan_units = {},
+                                      .configs = configs};
+    CHECK(decide::kernel_policy("eclip", inputs));
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    times[first++ % models.size()].push_back(took.count());
+  }
+  std::vector<double> medians;
+  for (auto& one : times)
+    if (!one.empty()) medians.push_back(median(one));
+  state.counters["median_ms"] = median(medians);
+  state.counters["slowest_tenants_ms"] = *std::ranges::max_element(medians);
+}
+BENCHMARK(replan)->DenseRange(2, 6)->ArgName("tenants")->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace partita::planners::mask

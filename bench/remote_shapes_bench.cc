@@ -2,6 +2,7 @@
 // are waits of the native run's length: what the way adds, with round trips of 0, 25 and 100 us
 // emulated ("slow:" on both sides; on top of the real way through the rings). Goals: <= 3 % at 25
 // us and <= 10 % at 100 us, yolop <= 25 % at 25 us. Cold: blocking round trips and their bytes.
+// Planned: the same inferences, of empty kernels on the cores, with and without a plan of one lane.
 #include <benchmark/benchmark.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +11,9 @@
 #include <filesystem>
 
 #include "base/check.h"
+#include "base/median.h"
 #include "base/source_text.h"
+#include "server/cpu/cpu_backend.h"
 #include "tests/remote/call_shape.h"
 #include "tests/remote/timed_server.h"
 
@@ -26,16 +29,18 @@ CallShape shape_named(const std::string& program) {
   return *found;
 }
 
-std::string socket_path() {
-  return (std::filesystem::temp_directory_path() / ("partita-shapes-" + std::to_string(::getpid())))
-      .string();
+std::unique_ptr<TimedServer> served(const std::string& way, const TimedServer::Open& open = {}) {
+  static int count = 0;
+  const std::string name = "partita-shapes-" + std::to_string(::getpid()) + "-";
+  const auto path = std::filesystem::temp_directory_path() / (name + std::to_string(++count));
+  auto started = TimedServer::start(way + path.string(), open);
+  CHECK(started);
+  return *std::move(started);
 }
 
 struct ShapeRun {
-  ShapeRun(const std::string& way, const CallShape& shape, double scale) {
-    auto started = TimedServer::start(way + socket_path());
-    CHECK(started);
-    server = std::move(*started);
+  ShapeRun(std::unique_ptr<TimedServer> started, const CallShape& shape, double scale)
+      : server(std::move(started)) {
     ::setenv("PARTITA_REMOTE", server->address().c_str(), 1);
     session = std::make_unique<client::Session>();
     player = std::make_unique<ShapePlayer>(*session, shape, scale);
@@ -49,7 +54,7 @@ struct ShapeRun {
 void hot(benchmark::State& state, const std::string& program) {
   const CallShape shape = shape_named(program);
   const auto round_trip = static_cast<double>(state.range(0));
-  ShapeRun run("slow:" + std::to_string(round_trip / 2) + ":unix:", shape, 1e-3);
+  ShapeRun run(served("slow:" + std::to_string(round_trip / 2) + ":unix:"), shape, 1e-3);
   CHECK(run.player->cold() == client::kOk);
   const std::chrono::nanoseconds native(static_cast<long>(shape.hot_ms * 1e6));
   std::vector<double> times;
@@ -81,7 +86,7 @@ PARTITA_HOT(yolop, "yolop");
 void cold(benchmark::State& state, const std::string& program) {
   const CallShape shape = shape_named(program);
   for (auto _ : state) {
-    ShapeRun run("unix:", shape, 1);
+    ShapeRun run(served("unix:"), shape, 1);
     const auto begin = std::chrono::steady_clock::now();
     CHECK(run.player->cold() == client::kOk);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
@@ -95,9 +100,56 @@ BENCHMARK_CAPTURE(cold, yolop, "yolop")->Iterations(1);
 BENCHMARK_CAPTURE(cold, midas, "midas")->Iterations(1);
 BENCHMARK_CAPTURE(cold, bert, "bert-squad")->Iterations(1);
 
+// All kernels of an inference, on one lane of all units.
+struct OneLane final : cpu::Tenant {
+  OneLane(const CallShape& shape, int units) {
+    for (std::uint64_t i = 0; i < shape.launches; ++i)
+      plan->kernels.push_back("kernel_" + std::to_string(i % shape.kernels));
+    plan->masks.assign(plan->kernels.size() + 1, hw::UnitMask((1u << units) - 1));
+  }
+  std::shared_ptr<const cpu::Placing> placing() override { return plan; }
+  std::shared_ptr<cpu::Placing> plan = std::make_shared<cpu::Placing>();
+};
+
+// Both in turns: --benchmark_repetitions=11 --benchmark_enable_random_interleaving.
+void planned(benchmark::State& state, const std::string& program) {
+  static constexpr int kUnits = 1;
+  const CallShape shape = shape_named(program);
+  const bool plan = state.range(0) == 1;
+  const auto open = [&shape, plan]() -> Result<std::unique_ptr<server::DeviceBackend>> {
+    cpu::CpuOptions options{.units = kUnits};
+    if (plan) options.tenant = std::make_shared<OneLane>(shape, kUnits);
+    return TRY(cpu::CpuBackend::open(options));
+  };
+  ShapeRun run(served("unix:", open), shape, 1e-3);
+  CHECK(run.player->cold() == client::kOk);
+  std::vector<double> times;
+  const double before = run.server->cpu_ms();
+  for (auto _ : state) {
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(run.player->hot(std::chrono::nanoseconds(0)) == client::kOk);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    times.push_back(took.count());
+  }
+  state.counters["median_ms"] = median(times);
+  state.counters["server_cpu_ms"] =
+      (run.server->cpu_ms() - before) / static_cast<double>(times.size());
+}
+#define PARTITA_PLANNED(name, program)      \
+  BENCHMARK_CAPTURE(planned, name, program) \
+      ->ArgName("plan")                     \
+      ->DenseRange(0, 1)                    \
+      ->Iterations(50)                      \
+      ->UseRealTime()                       \
+      ->Unit(benchmark::kMillisecond)
+PARTITA_PLANNED(resnet50, "resnet50");
+PARTITA_PLANNED(alexnet, "alexnet");
+PARTITA_PLANNED(bert, "bert-squad");
+PARTITA_PLANNED(yolop, "yolop");
+
 // A synchronisation of the whole stack, and an asynchronous launch as the program sees it.
 void whole_stack(benchmark::State& state) {
-  ShapeRun run("unix:", shape_named("resnet50"), 1e-3);
+  ShapeRun run(served("unix:"), shape_named("resnet50"), 1e-3);
   CHECK(run.player->cold() == client::kOk);
   std::vector<double> syncs;
   std::array<std::byte, 4> result{};

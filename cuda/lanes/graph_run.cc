@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,11 @@ namespace {
 
 tl::unexpected<Error> no_units() {
   return bad_input("masks", "a kernel is given no units though nothing runs");
+}
+
+tl::unexpected<Error> named(const GraphTask& task, Error error) {
+  error.context = task.name + ": " + error.context;
+  return failed(std::move(error));
 }
 
 // How long a unit runs one kernel after another before the driver hears of it, as long as a batch
@@ -56,6 +62,11 @@ struct Progress {
   int lane = -1;         // the driver's
 };
 
+// A kernel that is queued on a GPU, and the event behind it.
+struct Watched {
+  int task = -1, event = -1;
+};
+
 // One run. Kernels are queued by whoever has just ended a task, one thread at a time, so that no
 // message goes from one to another: the unit that ran the last work-group (where the driver is open
 // to those), a thread of the CPU; the calling thread begins, makes lanes anew and waits for the
@@ -74,8 +85,10 @@ class Run {
         driver_(driver),
         clock_(clock),
         settings_(settings),
+        on_gpu_(driver.memory() != nullptr),
         progress_(tasks_.size()),
-        brain_(graph, settings.mask, {info.topology.units(), info.max_lanes, settings.ahead}) {
+        brain_(graph, settings.mask,
+               {info.topology.units(), most_lanes(info, on_gpu_), settings.ahead}) {
     run_.tasks.resize(tasks_.size());
     will_end_.resize(tasks_.size());
   }
@@ -93,7 +106,8 @@ class Run {
     }
     launch_all();
     threads.clear();
-    for (const int lane : lanes_) static_cast<void>(driver_.synchronise(lane));
+    for (const int lane : lanes_)
+      if (const auto idle = driver_.synchronise(lane); !idle && !error_) error_ = idle.error();
     for (const int lane : lanes_) static_cast<void>(driver_.destroy_lane(lane));
     if (error_) return failed(*error_);
     run_.dependencies = brain_.dependencies();
@@ -102,6 +116,12 @@ class Run {
   }
 
  private:
+  // As many as there are events for, two for each kernel of a GPU.
+  static int most_lanes(const device::LaneDriverInfo& info, bool on_gpu) {
+    const int watched = std::max(1, info.max_events / (2 * kMostQueued));
+    return on_gpu ? std::min(info.max_lanes, watched) : info.max_lanes;
+  }
+
   bool over() const { return brain_.done() || (error_ && active_ == 0); }
 
   // A task will end, or has.
@@ -161,8 +181,67 @@ class Run {
     while (true) {
       drive(std::nullopt);
       if (const std::lock_guard lock(mutex_); over()) return;
-      launcher_.wait();
+      if (watched_.empty())
+        launcher_.wait();
+      else if (!spin_until([this] { return look(); }))
+        std::this_thread::yield();
     }
+  }
+
+  // Whether kernels of the GPU have ended since, or it is lost with all that are on it.
+  bool look() {
+    std::set<int> busy;  // lanes, whose kernels end in order
+    std::vector<Watched> left;
+    for (const Watched& one : watched_) {
+      const int lane = progress_[at(one.task)].lane;
+      const Result<bool> ended =
+          busy.contains(lane) ? Result<bool>(false) : driver_.event_finished(one.event);
+      if (!ended) return lose(ended.error());
+      if (*ended) {
+        static_cast<void>(driver_.destroy_event(one.event));
+        end_on_gpu(one.task, lane);
+      } else {
+        busy.insert(lane);
+        left.push_back(one);
+      }
+    }
+    const bool any = left.size() < watched_.size();
+    watched_ = std::move(left);
+    return any;
+  }
+
+  void end_on_gpu(int task, int lane) {
+    GraphTaskRun& mine = run_.tasks[at(task)];
+    mine.end_ns = clock_.now_ns();
+    for (const int before : tasks_[at(task)].after)
+      mine.begin_ns = std::max(mine.begin_ns, run_.tasks[at(before)].end_ns);
+    std::int64_t& last = last_end_[lane];
+    mine.begin_ns = std::min(std::max(mine.begin_ns, last), mine.end_ns);
+    last = mine.end_ns;
+    const auto& behind = std::get<LaneWork>(tasks_[at(task)].work).gpu->behind;
+    const auto queued = behind ? on_lane(behind, lane) : Result<void>{};
+    if (const std::lock_guard lock(mutex_); !queued && !error_) error_ = queued.error();
+    tell_ends({{task}, 1}, std::nullopt);
+  }
+
+  bool lose(Error error) {
+    std::string names;
+    for (const Watched& one : watched_)
+      names += (names.empty() ? "" : ", ") + tasks_[at(one.task)].name;
+    error.context = names + ": " + error.context;
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    for (const Watched& one : watched_) set_active(one.task, false);
+    watched_.clear();
+    return true;
+  }
+
+  // Once more where the lane had no room for it.
+  Result<void> on_lane(const OnLane& queue, int lane) {
+    auto queued = queue(driver_, lane);
+    if (queued || queued.error().code != ErrorCode::limit) return queued;
+    TRY(driver_.synchronise(lane));
+    return queue(driver_, lane);
   }
 
   // Whether nobody else queues kernels. A unit waits awake for its turn, in which it most often
@@ -236,8 +315,7 @@ class Run {
       return true;
     }
     if (const auto launched = launch(lock, *next); !launched) {
-      error_ = launched.error();
-      error_->context = tasks_[at(next->task)].name + ": " + error_->context;
+      error_ = named(tasks_[at(next->task)], launched.error()).value();
       set_active(next->task, false);  // it may have run all the same, and have ended
     }
     return true;
@@ -280,6 +358,12 @@ class Run {
     progress_[at(next.task)].left = work.groups;
     progress_[at(next.task)].lane = lane;
     recorded_[at(next.lane)] = false;
+    if (on_gpu_) {
+      run_.tasks[at(next.task)].begin_ns = clock_.now_ns();
+      TRY(on_lane(work.gpu->queue, lane));
+      watched_.push_back({next.task, TRY(driver_.record_event(lane))});
+      return over;
+    }
     // Small enough for a std::function to hold it itself.
     const auto group = [this, task = next.task](std::int64_t number) { run_group(task, number); };
     if (auto launched = driver_.launch(lane, {work.groups, device::HostKernel{group}}); !launched)
@@ -336,6 +420,9 @@ class Run {
   device::LaneDriver& driver_;
   Clock& clock_;
   const GraphSettings& settings_;
+  const bool on_gpu_;
+  std::vector<Watched> watched_;          // of the calling thread, as they were queued
+  std::map<int, std::int64_t> last_end_;  // of a lane of the driver's, on a GPU
   std::vector<int> lanes_;             // the driver's, by the brain's; of who queues
   std::vector<bool> recorded_;         // of each: an event is behind its last kernel
   std::vector<Progress> progress_;     // by task
@@ -356,11 +443,12 @@ class Run {
 };
 
 // The order of a graph whose tasks all have something to run.
-Result<std::vector<int>> runnable(const TaskGraph& graph) {
+Result<std::vector<int>> runnable(const TaskGraph& graph, bool on_gpu) {
   for (const GraphTask& task : graph.tasks()) {
     const auto* lane = std::get_if<LaneWork>(&task.work);
-    const bool callable = lane ? lane->run != nullptr && lane->groups >= 1
-                               : std::get<CpuWork>(task.work).run != nullptr;
+    const bool callable =
+        lane ? lane->groups >= 1 && (on_gpu ? lane->gpu != nullptr : lane->run != nullptr)
+             : std::get<CpuWork>(task.work).run != nullptr;
     if (!callable) return bad_input(task.name, "has nothing to run");
   }
   return graph.order();
@@ -442,29 +530,44 @@ class VirtualRun {
 Result<GraphRun> run_graph(const TaskGraph& graph, device::LaneDriver& driver, Clock& clock,
                            const GraphSettings& settings) {
   CHECK(settings.cpu_threads >= 1 && settings.mask != nullptr);
-  if (const auto order = runnable(graph); !order) return failed(order.error());
+  const auto order = runnable(graph, driver.memory() != nullptr);
+  if (!order) return failed(order.error());
   const Result<device::LaneDriverInfo> info = driver.info();
   if (!info) return failed(info.error());
   return Run(graph, driver, clock, settings, *info).go();
 }
 
-Result<GraphRun> run_sequentially(const TaskGraph& graph, Clock& clock) {
-  const Result<std::vector<int>> order = runnable(graph);
-  if (!order) return failed(order.error());
+Result<GraphRun> run_sequentially(const TaskGraph& graph, Clock& clock, device::LaneDriver* gpu) {
+  const auto order = TRY(runnable(graph, gpu != nullptr));
+  int lane = -1;
+  if (gpu != nullptr) {
+    const auto info = TRY(gpu->info());
+    lane = TRY(gpu->create_lane(hw::all_units(info.topology)));
+  }
+  const auto run_on = [&](const OnLane& queue) -> Result<void> {
+    if (queue) TRY(queue(*gpu, lane));
+    return gpu->synchronise(lane);
+  };
   GraphRun run;
   run.tasks.resize(graph.tasks().size());
-  for (const int task : *order) {
+  for (const int task : order) {
     const Work& work = graph.tasks()[at(task)].work;
+    const auto* kernel = std::get_if<LaneWork>(&work);
     GraphTaskRun& mine = run.tasks[at(task)];
     mine.thread = 0;
     mine.begin_ns = clock.now_ns();
-    if (const auto* kernel = std::get_if<LaneWork>(&work)) {
+    if (kernel != nullptr && gpu != nullptr) {
+      if (auto ran = run_on(kernel->gpu->queue); !ran)
+        return named(graph.tasks()[at(task)], ran.error());
+    } else if (kernel != nullptr) {
       for (std::int64_t group = 0; group < kernel->groups; ++group) kernel->run(group);
     } else {
       std::get<CpuWork>(work).run();
     }
     mine.end_ns = clock.now_ns();
+    if (kernel != nullptr && gpu != nullptr) TRY(run_on(kernel->gpu->behind));
   }
+  if (gpu != nullptr) TRY(gpu->destroy_lane(lane));
   return run;
 }
 

@@ -1,7 +1,9 @@
 // Running a task graph: the fourth of DAGEE's steps. On real threads and lanes, in virtual time, or
 // one task after another; what begins when on which units is GraphBrain's decision in the first
 // two.
-// A run owns its threads and lanes, and ends when all tasks have.
+// A run owns its threads and lanes, and ends when all tasks have. What runs on a GPU is found by
+// the events behind it, which the calling thread looks at without sleeping; a task is taken to
+// begin when it was queued and what it waits for, also on its lane, was seen to have ended.
 // Thread rule: driver and mask choice are called by one thread at a time, by the calling one alone
 // where the driver is not open to work-groups.
 #pragma once
@@ -38,12 +40,14 @@ struct GraphRun {
 
 // Runs every task once, after those before it have ended. A task that the driver refuses, or that
 // gets no units though nothing runs, ends the run with an error, after what was running has ended;
-// tasks behind it never run.
+// tasks behind it never run. Where a GPU is lost, the error names the kernels that were on it.
 Result<GraphRun> run_graph(const TaskGraph& graph, device::LaneDriver& driver, Clock& clock,
                            const GraphSettings& settings);
 
-// Runs every task on the calling thread, one after another in order().
-Result<GraphRun> run_sequentially(const TaskGraph& graph, Clock& clock);
+// Runs every task on the calling thread, one after another in order(); kernels on a lane of all
+// units where there is a GPU.
+Result<GraphRun> run_sequentially(const TaskGraph& graph, Clock& clock,
+                                  device::LaneDriver* gpu = nullptr);
 
 // Tasks that end next, at the same time.
 struct Ends {

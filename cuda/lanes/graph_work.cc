@@ -62,7 +62,7 @@ exec::TaskGraph graph_of(const plan::GraphProblem& problem, const hw::Topology& 
   for (const GraphTask& task : problem.tasks) {
     exec::Work work = work_of(task, topology.units(), speed);
     if (task.code && code)
-      std::get<exec::LaneWork>(work).run = code(static_cast<int>(graph.tasks().size()));
+      code(static_cast<int>(graph.tasks().size()), std::get<exec::LaneWork>(work));
     graph.add(task.name, std::move(work));
   }
   for (std::size_t task = 0; task < problem.tasks.size(); ++task)

@@ -13,8 +13,8 @@
 
 namespace partita::carry {
 
-// What the work-groups of a task that has code run.
-using CodeOf = std::function<std::function<void(std::int64_t group)>(int task)>;
+// Puts what a task that has code runs.
+using CodeOf = std::function<void(int task, exec::LaneWork& work)>;
 
 // The graph of a problem whose tasks, with `clock`, compute as long as they say on a core alone,
 // and copy as many bytes; those with code run that. Without a clock there is nothing to run.

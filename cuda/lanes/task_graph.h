@@ -7,11 +7,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/result.h"
+#include "device/lane_driver.h"
 
 namespace partita::exec {
 
@@ -21,11 +23,19 @@ inline constexpr std::size_t kMaxGraphTasks = 100'000;
 struct CpuWork {
   std::function<void()> run;
 };
+// Queues work on a lane of a driver's.
+using OnLane = std::function<Result<void>(device::LaneDriver& driver, int lane)>;
+// What the kernel is on a GPU; `behind` is queued once it has ended, and the run's end waits for
+// it. Both may do again what was refused for want of room (`limit`).
+struct GpuWork {
+  OnLane queue, behind = {};
+};
 // Runs as a kernel on a lane of so many units.
 struct LaneWork {
   int units = 1;
   std::int64_t groups = 1;
-  std::function<void(std::int64_t group)> run;
+  std::function<void(std::int64_t group)> run;  // on threads
+  std::shared_ptr<const GpuWork> gpu = {};
 };
 using Work = std::variant<CpuWork, LaneWork>;
 

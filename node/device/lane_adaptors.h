@@ -31,6 +31,7 @@ class FaultyLaneDriver final : public LaneDriver {
   Result<bool> event_finished(int event) override;
   Result<void> destroy_event(int event) override;
   LaneGraphs* graphs() override { return inner_.graphs(); }
+  LaneMemory* memory() override { return inner_.memory(); }
 
  private:
   template <class Run>

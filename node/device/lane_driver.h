@@ -12,10 +12,12 @@
 // run), lost, environment. Error::context is the call with its arguments.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/result.h"
 #include "hw/topology.h"
@@ -38,13 +40,16 @@ struct HostKernel {
   std::function<void(std::int64_t group)> run;
 };
 
-// A kernel of a GPU with its arguments; what the handle points to is said by the driver.
+// A kernel of a GPU. What it points to is read during launch() and create_graph() alone.
 struct DeviceKernel {
-  const void* handle = nullptr;
+  void* function = nullptr;  // of the driver's library: CUDA's CUkernel, HIP's hipFunction_t
+  std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};  // work-groups; threads of each
+  std::uint32_t shared_bytes = 0;                              // dynamic, per work-group
+  std::vector<void*> arguments = {};                           // where each one's value lies
 };
 
 struct Kernel {
-  std::int64_t groups = 1;  // work-groups, at least one
+  std::int64_t groups = 1;  // work-groups, at least one; as many as the grid of a DeviceKernel has
   std::variant<HostKernel, DeviceKernel> code;
 };
 
@@ -55,6 +60,7 @@ struct LaneState {
 };
 
 class LaneGraphs;  // lane_graphs.h
+class LaneMemory;  // lane_memory.h
 
 class LaneDriver {
  public:
@@ -87,6 +93,8 @@ class LaneDriver {
   virtual bool open_to_groups() const { return false; }
   // Kernels of several lanes as one launch, where the driver can; nullptr where not.
   virtual LaneGraphs* graphs() { return nullptr; }
+  // Memory and code of a device of its own; nullptr where lanes run on this machine's threads.
+  virtual LaneMemory* memory() { return nullptr; }
 };
 
 }  // namespace partita::device

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "device/lane_driver.h"
 #include "hw/topology.h"
 
 namespace partita::device {
@@ -32,5 +33,10 @@ Result<T> within(std::string_view name, int lane, Result<T> step) {
 // and one of every die. Else invalid_argument, with the call as context.
 Result<void> check_mask(const hw::Topology& topology, const hw::UnitMask& mask,
                         const std::string& call);
+
+// The code of a kernel that a GPU can run. not_supported for one of threads; invalid_argument for
+// one without code or with a grid or blocks that no GPU has: 2^31 - 1 work-groups along x, 65,535
+// along y and z, 1,024 threads each, fewer than 2^32 threads along x. `call` is the context.
+Result<const DeviceKernel*> device_kernel(const Kernel& kernel, const std::string& call);
 
 }  // namespace partita::device

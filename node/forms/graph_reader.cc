@@ -165,30 +165,32 @@ class GraphReader {
   // What a kernel really runs.
   void read_code(Fields& fields, GraphTask& task) {
     GraphCode& code = task.code.emplace();
-    const bool ptx = fields.has("ptx");
-    if (ptx && fields.has("library"))
-      fields.refuse("library", "a task has either 'ptx' or 'library'");
+    const bool gpu = fields.has("ptx") || fields.has("hip");
+    if (gpu && fields.has("library"))
+      fields.refuse("library", "a task has either 'ptx' or 'hip', or 'library'");
     std::vector<std::string_view> keys{"name",  "kind",   "after",         "work_us", "units",
                                        "share", "policy", "overlap_limit", "kernel",  "arguments"};
     for (const std::string_view key :
-         ptx ? std::vector<std::string_view>{"ptx", "grid", "block", "shared"}
+         gpu ? std::vector<std::string_view>{"ptx", "hip", "grid", "block", "shared"}
              : std::vector<std::string_view>{"library", "groups"})
       keys.push_back(key);
     fields.only(keys);
-    (ptx ? code.ptx : code.library) = fields.text(ptx ? "ptx" : "library");
+    for (const auto& [key, file] :
+         {std::pair("ptx", &code.ptx), {"hip", &code.hip}, {"library", &code.library}})
+      if (fields.has(key)) *file = fields.text(key);
     code.kernel = fields.text("kernel");
     code.grid = extent(fields, "grid", kMaxGraphGroups);
     code.block = extent(fields, "block", kMaxBlock);
     if (fields.has("shared"))
       code.shared = static_cast<std::uint32_t>(fields.integer("shared", {.high = kMaxShared}));
-    if (ptx) task.groups = static_cast<int>(code.grid[0] * code.grid[1] * code.grid[2]);
+    if (gpu) task.groups = static_cast<int>(code.grid[0] * code.grid[1] * code.grid[2]);
     if (!fields.has("arguments")) return;
     for (const Node& item : fields.list("arguments", kMaxGraphArguments))
       read_argument(fields, item, code);
   }
 
   void read_kernel(Fields& fields, GraphTask& task) {
-    const bool real = fields.has("ptx") || fields.has("library");
+    const bool real = fields.has("ptx") || fields.has("hip") || fields.has("library");
     if (real) {
       read_code(fields, task);
     } else {
@@ -290,15 +292,17 @@ class GraphReader {
 };
 
 void tell_code(Form& f, const GraphCode& code) {
-  const bool ptx = !code.ptx.empty();
+  const bool gpu = code.library.empty();
   const auto sizes = [](const std::array<std::uint32_t, 3>& all) {
     return std::vector<int>(all.begin(), all.end());
   };
-  f.told(ptx ? "ptx" : "library", ptx ? code.ptx : code.library);
+  f.optional(!code.ptx.empty()).told("ptx", code.ptx);
+  f.optional(!code.hip.empty()).told("hip", code.hip);
+  f.optional(!gpu).told("library", code.library);
   f.told("kernel", code.kernel);
-  f.optional(ptx).told("grid", sizes(code.grid));
-  f.optional(ptx).told("block", sizes(code.block));
-  f.optional(ptx).told("shared", static_cast<int>(code.shared));
+  f.optional(gpu).told("grid", sizes(code.grid));
+  f.optional(gpu).told("block", sizes(code.block));
+  f.optional(gpu).told("shared", static_cast<int>(code.shared));
   f.told("arguments", code.arguments);
 }
 
@@ -317,7 +321,7 @@ void tell_task(Form& f, const GraphProblem& problem, const GraphTask& task) {
   f.optional(copies).told("bytes", task.bytes);
   f.optional(!copies && (!task.code || task.work_us > 0)).told("work_us", task.work_us);
   if (task.code) tell_code(f, *task.code);
-  f.optional(lane && (!task.code || task.code->ptx.empty())).told("groups", task.groups);
+  f.optional(lane && (!task.code || !task.code->library.empty())).told("groups", task.groups);
   f.optional(lane && task.units > 0).told("units", task.units);
   f.optional(lane && task.units <= 0).told("share", task.share);
   f.optional(lane && !task.policy.empty()).told("policy", task.policy);

@@ -63,7 +63,7 @@ tasks:
      arguments: [x, y, f32:0.5, u32:1000], units: 2}
   - {name: b, kind: lane, library: l.so, kernel: f, groups: 9, arguments: [y], work_us: 3,
      after: [a]}
-  - {name: c, kind: lane, ptx: k.ptx, kernel: empty}
+  - {name: c, kind: lane, ptx: k.ptx, hip: k.hip, kernel: empty}
 )";
 
 TEST(GraphReader, ReadsWhatKernelsRun) {
@@ -83,7 +83,7 @@ TEST(GraphReader, ReadsWhatKernelsRun) {
   EXPECT_EQ(b.code, (GraphCode{"", "l.so", "f", {1, 1, 1}, {1, 1, 1}, 0, {"y"}}));
   EXPECT_EQ(b.groups, 9);
   EXPECT_EQ(b.work_us, 3);
-  EXPECT_EQ(c.code, (GraphCode{"k.ptx", "", "empty"}));
+  EXPECT_EQ(c.code, (GraphCode{.ptx = "k.ptx", .library = "", .kernel = "empty", .hip = "k.hip"}));
   auto again = parse_graph("again.json", graph_json(*problem), kWords);
   ASSERT_TRUE(again) << to_string(again.error());
   for (GraphProblem* one : {&*again, &*problem}) {
@@ -112,7 +112,7 @@ TEST(GraphReader, RefusesBuffersAndArguments) {
       {x, run + ", grid: [2000, 2000]", "'grid' is 4000000 in all, at most 1000000"},
       {x, run + ", block: 1025", "'block' is 1025"},
       {x, run + ", groups: 4", "g.yaml:3: unknown key 'groups'"},
-      {x, run + ", library: l.so", "either 'ptx' or 'library'"},
+      {x, run + ", library: l.so", "either 'ptx' or 'hip', or 'library'"},
       {x, "name: a, kind: lane, library: l.so", "'kernel' is missing"},
       {x, "name: a, kind: lane, library: l.so, kernel: f, grid: 4", "unknown key 'grid'"},
       {x, "name: a, kind: cpu, work_us: 1, ptx: k.ptx", "unknown key 'ptx'"},

@@ -30,7 +30,7 @@ void describe(Form& f, GraphWaits& waits) {
 void describe(Form& f, StatedGraphRun& run) {
   f.document("GraphRun");
   f.line("  ").note("graph", run.graph, "its name");
-  f.text("driver", run.driver, "cpu_mask, sim or sequential");
+  f.text("driver", run.driver, "green_ctx, hip_mask, cpu_mask, sim or sequential");
   f.text("gpu", run.gpu, "its topology");
   f.integer("total_units", run.total_units, {.high = hw::kMaxUnits}, "of the GPU");
   f.integer("threads", run.threads, kNotNegative, "of the CPU");

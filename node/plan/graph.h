@@ -37,14 +37,16 @@ struct GraphBuffer {
   bool operator==(const GraphBuffer&) const = default;
 };
 
-// What a kernel runs: one of a PTX file, in blocks of threads, or a function of a shared library,
-// `void NAME(int64_t group, void* const* arguments)`, each argument a pointer to its value.
+// What a kernel runs: one of a PTX file, in blocks of threads, on AMD's GPUs its equal in HIP; or a
+// function of a shared library, `void NAME(int64_t group, void* const* arguments)`, each argument a
+// pointer to its value.
 struct GraphCode {
-  std::string ptx, library;  // the file: one of the two, the other is empty
+  std::string ptx, library;  // the file: the library, or PTX or HIP or both; empty: none
   std::string kernel;        // its name there
-  std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};  // of PTX
-  std::uint32_t shared = 0;                 // of PTX: bytes of dynamic shared memory of a block
+  std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};  // not of a library
+  std::uint32_t shared = 0;                 // likewise: bytes of dynamic shared memory of a block
   std::vector<std::string> arguments = {};  // names of buffers, or TYPE:VALUE
+  std::string hip = {};                     // the file
   bool operator==(const GraphCode&) const = default;
 };
 

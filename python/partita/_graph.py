@@ -33,8 +33,11 @@ def _refused(status: int, said: str) -> PartitaError:
 def run_graph(graph: Input, *, buffers: Mapping[str, Any] | None = None, gpu: str | None = None,
               policy: str | None = None, overlap_limit: int | None = None,
               threads: int | None = None, waits: str | None = None, sequential: bool = False,
-              compare: bool = False, program: "str | os.PathLike[str] | None" = None) -> GraphRun:
-    """Runs a graph on threads of this machine, and says what ran when on which units.
+              compare: bool = False, lane_driver: str | None = None, device: str | None = None,
+              library: "str | os.PathLike[str] | None" = None, atom: int | None = None,
+              program: "str | os.PathLike[str] | None" = None) -> GraphRun:
+    """Runs a graph on threads of this machine or, with a `lane_driver`, on a GPU; says what ran
+    when on which units.
 
     `buffers` by name are bytes, array.array, numpy arrays or whatever else has the buffer protocol
     and holds as many bytes as the graph says, in one piece. They are what the graph's buffers hold
@@ -46,7 +49,8 @@ def run_graph(graph: Input, *, buffers: Mapping[str, Any] | None = None, gpu: st
     path = os.fspath(graph) if isinstance(graph, os.PathLike) else "-"
     text = "" if path != "-" else graph if isinstance(graph, str) else json.dumps(graph)
     for name, value in {"gpu": gpu, "policy": policy, "overlap-limit": overlap_limit,
-                        "threads": threads, "waits": waits}.items():
+                        "threads": threads, "waits": waits, "lane-driver": lane_driver,
+                        "device": device, "library": library, "atom": atom}.items():
         command += [] if value is None else [f"--{name}", str(value)]
     command += ["--sequential"] * sequential + ["--compare"] * compare
     views = {name: memoryview(value).cast("B") for name, value in (buffers or {}).items()}

@@ -206,6 +206,33 @@ class RealKernelsTest(harness.CliTest):
         self.assertRegex(done.stderr.decode(), "(?s)^partita: task 'first': .*400-byte allocation")
         self.assertFalse(os.path.exists(self.path("graphs/z.bin")))
 
+    def test_on_gpus(self):
+        """Simulated ones, which run PTX: the values of threads; faults by the task's name."""
+        sims = pathlib.Path(os.environ["PARTITA"]).parent / "sim/libgpu_sims.so"
+        if not sims.exists():
+            self.skipTest("the simulated GPUs are not built")
+        both = REAL.replace("kernels.ptx", "kernels.ptx, hip: kernels.ptx")
+        self.write("graphs/real.yaml", both)
+        self.write("graphs/fault.yaml", both.replace("f32:0.5, u32:100", "f32:0.5, u32:101"))
+        for driver, units in (("green_ctx", [8, 8]), ("hip_mask", [1, 2])):
+            at = ("--driver", driver, "--library", str(sims), "--waits", "host")
+            pathlib.Path(self.path("graphs/z.bin")).write_bytes(b"")
+            run = self.json("graph", "run", "graphs/real.yaml", *at, "--compare")
+            self.assertEqual([task["units"] for task in run["tasks"]], units)
+            self.assertGreaterEqual(run["tasks"][1]["begin_us"], run["tasks"][0]["end_us"])
+            self.assertEqual(self.words("graphs/z.bin"), [-1.5 * i for i in range(100)])
+            os.remove(self.path("graphs/z.bin"))
+            done = self.run_partita("graph", "run", "graphs/fault.yaml", *at)
+            self.assertEqual((done.returncode, done.stdout), (1, b""))
+            self.assertRegex(done.stderr.decode(), "^partita: first: .*700")
+            self.assertFalse(os.path.exists(self.path("graphs/z.bin")))
+            done = self.run_partita("graph", "run", "--example", "strassen", *at)
+            self.assertEqual(done.returncode, 2)
+        self.write("graphs/real.yaml", REAL)
+        done = self.run_partita("graph", "run", "graphs/real.yaml", *at)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("graphs/real.yaml:7: task 'first' has no 'hip'", done.stderr.decode())
+
     def test_refusals(self):
         run, check = ("graph", "run"), ("graph", "check")
         library = os.environ["PARTITA"].replace("/partita", "/libpartita.so.0")
@@ -223,8 +250,9 @@ tasks: [{{name: a, kind: lane, library: {library}, kernel: no_such_function}}]
                 ("fill: ramp", "fill: '@../few.bin'", run, "400 bytes, graphs/../few.bin has 1"),
                 ("", "", (*run, "--driver", "sim"),
                  "graphs/changed.yaml:7: --driver sim does not run kernel 'scale'"),
-                ("", "", (*run, "--driver", "green_ctx"),
-                 "'green_ctx' is not one of cpu_mask, sim"),
+                ("", "", (*run, "--driver", "green_ctx", "--gpu", "1x2"),
+                 "--gpu: only --lane-driver cpu_mask can imitate another GPU"),
+                ("", "", (*run, "--atom", "2"), "--atom: only --lane-driver green_ctx"),
                 ("", "", (*run, "--fill", "w=few.bin"), "--fill: 'w=few.bin': expects BUFFER=FILE"),
                 ("", "", (*run, "--save", "x"), "--save: 'x': expects BUFFER=FILE")):
             with self.subTest(words):

@@ -144,7 +144,7 @@ class TimedDevice final : public device::LaneDriver,
     return {groups, device::DeviceKernel{works_.back().get()}};
   }
   static std::int64_t time_of(const device::Kernel& kernel, const hw::UnitMask& mask) {
-    const void* work = std::get<device::DeviceKernel>(kernel.code).handle;
+    const void* work = std::get<device::DeviceKernel>(kernel.code).function;
     return kKernel +
            *static_cast<const std::int64_t*>(work) / static_cast<std::int64_t>(mask.count());
   }

@@ -221,6 +221,26 @@ class PythonTest(unittest.TestCase):
         with self.assertRaisesRegex(partita.BadInput, "buffer 'x' has 400 bytes"):
             partita.run_graph(absolute, buffers={"x": b"abc"}, gpu="1x2")
 
+    def test_graphs_on_gpus(self):
+        """Simulated ones, which run PTX: the same results as on threads."""
+        sims = pathlib.Path(os.environ["PARTITA"]).parent / "sim/libgpu_sims.so"
+        if not sims.exists():
+            self.skipTest("the simulated GPUs are not built")
+        kernels = self.folder / "kernels.ptx"
+        kernels.write_text(KERNELS, encoding="utf-8")
+        text = json.dumps(GRAPH).replace('"ptx": "kernels.ptx"',
+                                         f'"ptx": "{kernels}", "hip": "{kernels}"')
+        x = array.array("f", [float(i * i) for i in range(100)])
+        for driver, units in (("green_ctx", 132), ("hip_mask", 60)):
+            where = {"lane_driver": driver, "library": sims}
+            z = bytearray(400)
+            run = partita.run_graph(text, buffers={"x": bytes(x), "z": z}, **where)
+            self.assertEqual((run["driver"], run["total_units"]), (driver, units))
+            self.assertEqual(list(array.array("f", bytes(z))),
+                             [-1.5 * value for value in x[:64]] + [0] * 36)
+            with self.assertRaisesRegex(partita.KernelFault, "^first.*700"):
+                partita.run_graph(text.replace("u32:100", "u32:101"), **where)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "server/session.h"
 #include "server/worker.h"
@@ -17,7 +18,7 @@ namespace {
 
 constexpr Nanos kUntilConnected = std::chrono::seconds(60);
 
-[[noreturn]] void serve_one(Listener& listener) {
+[[noreturn]] void serve_one(Listener& listener, const TimedServer::Open& open) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto accepted = listener.accept(kUntilConnected);
   if (!accepted) ::_exit(1);
@@ -25,9 +26,6 @@ constexpr Nanos kUntilConnected = std::chrono::seconds(60);
   server::SessionLimits limits;
   limits.memory = std::uint64_t{40} << 30;
   server::Session session(*accepted->channel, images, "", limits);
-  const auto open = []() -> Result<std::unique_ptr<server::DeviceBackend>> {
-    return std::make_unique<TimedBackend>();
-  };
   while (!session.wanted()) {
     if (session.step(std::chrono::milliseconds(10)).ended) ::_exit(1);
   }
@@ -39,13 +37,21 @@ constexpr Nanos kUntilConnected = std::chrono::seconds(60);
 
 }  // namespace
 
-Result<std::unique_ptr<TimedServer>> TimedServer::start(const std::string& address) {
+Result<std::unique_ptr<TimedServer>> TimedServer::start(const std::string& address, Open open) {
+  if (!open) open = [] { return std::make_unique<TimedBackend>(); };
   auto listener = system_net().listen(address);
   if (!listener) return failed(listener.error());
   const pid_t child = ::fork();
   if (child < 0) return environment_error("fork", std::strerror(errno));
-  if (child == 0) serve_one(**listener);
+  if (child == 0) serve_one(**listener, open);
   return std::unique_ptr<TimedServer>(new TimedServer(std::move(*listener), child));
+}
+
+double TimedServer::cpu_ms() const {
+  clockid_t clock = 0;
+  timespec used = {};
+  if (::clock_getcpuclockid(child_, &clock) != 0 || ::clock_gettime(clock, &used) != 0) return 0;
+  return static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
 }
 
 TimedServer::~TimedServer() {

@@ -59,13 +59,13 @@ inline constexpr double kUnitGflops = 20, kUnitGbps = 10;
 
 struct GraphRunSettings {
   hw::Topology topology;
-  std::string driver = "cpu_mask";
+  device::LaneDriver* driver = nullptr;  // null: virtual time
   int threads = 1;
   bool ahead = true;
   double copy_gbps = 10;  // of the simulator
 };
 
-Result<OpenLaneDriver> on_threads(const LaneDriverFlags& flags) {
+Result<OpenLaneDriver> on_threads(const LaneDriverFlags& flags, bool) {
   if (flags.device != "0")
     return bad_input("--device", "only GPUs have it, not --lane-driver cpu_mask");
   if (!flags.vendor_library.empty())
@@ -79,22 +79,24 @@ Result<OpenLaneDriver> on_threads(const LaneDriverFlags& flags) {
 }
 
 template <class Driver, class Kernels>
-Result<OpenLaneDriver> with_kernels(Result<std::unique_ptr<Driver>> driver) {
+Result<OpenLaneDriver> with_kernels(Result<std::unique_ptr<Driver>> driver, bool probes) {
   if (!driver) return failed(driver.error());
-  auto kernels = TRY(Kernels::open(**driver));
-  return OpenLaneDriver{std::move(kernels), *std::move(driver)};
+  OpenLaneDriver opened;
+  if (probes) opened.kernels = TRY(Kernels::open(**driver));
+  opened.driver = *std::move(driver);
+  return opened;
 }
 
-Result<OpenLaneDriver> on_nvidia(const LaneDriverFlags& flags) {
+Result<OpenLaneDriver> on_nvidia(const LaneDriverFlags& flags, bool probes) {
   drivers::green_ctx::Options options;
   options.gpu = flags.device;
   options.atom = flags.atom;
   if (!flags.vendor_library.empty()) options.vendor_library = flags.vendor_library;
   using Driver = drivers::green_ctx::GreenCtxDriver;
-  return with_kernels<Driver, drivers::green_ctx::CudaKernels>(Driver::open(options));
+  return with_kernels<Driver, drivers::green_ctx::CudaKernels>(Driver::open(options), probes);
 }
 
-Result<OpenLaneDriver> on_amd(const LaneDriverFlags& flags) {
+Result<OpenLaneDriver> on_amd(const LaneDriverFlags& flags, bool probes) {
   drivers::hip_mask::HipMaskOptions options;
   const char* const end = flags.device.data() + flags.device.size();
   const auto [rest, error] = std::from_chars(flags.device.data(), end, options.device);
@@ -102,10 +104,10 @@ Result<OpenLaneDriver> on_amd(const LaneDriverFlags& flags) {
     return bad_input("--device", fmt::format("'{}': AMD's GPUs have numbers from 0", flags.device));
   options.vendor_library = flags.vendor_library;
   using Driver = drivers::hip_mask::HipMaskDriver;
-  return with_kernels<Driver, drivers::hip_mask::HipKernels>(Driver::open(options));
+  return with_kernels<Driver, drivers::hip_mask::HipKernels>(Driver::open(options), probes);
 }
 
-using Open = Result<OpenLaneDriver> (*)(const LaneDriverFlags&);
+using Open = Result<OpenLaneDriver> (*)(const LaneDriverFlags&, bool probes);
 struct Named {
   const char* name;
   Open open;
@@ -397,14 +399,20 @@ std::string text_of(const ProbeFlags& flags, const LaneProbe& probe) {
          to_string(table);
 }
 
-Result<Exit> run_probe(Context& context, ProbeFlags flags) {
-  if (!flags.driver.gpu.empty()) {
-    if (flags.driver.driver == "auto") flags.driver.driver = "cpu_mask";
-    if (flags.driver.driver != "cpu_mask")
+// What the drivers' own flags cannot have together; --gpu is for threads.
+Result<void> settle(LaneDriverFlags& flags) {
+  if (!flags.gpu.empty()) {
+    if (flags.driver == "auto") flags.driver = "cpu_mask";
+    if (flags.driver != "cpu_mask")
       return bad_input("--gpu", "only --lane-driver cpu_mask can imitate another GPU");
   }
-  if (flags.driver.atom > 0 && flags.driver.driver != "green_ctx" && flags.driver.driver != "auto")
+  if (flags.atom > 0 && flags.driver != "green_ctx" && flags.driver != "auto")
     return bad_input("--atom", "only --lane-driver green_ctx has a choice");
+  return {};
+}
+
+Result<Exit> run_probe(Context& context, ProbeFlags flags) {
+  TRY(settle(flags.driver));
   const OpenLaneDriver opened = TRY(open_lane_driver(flags.driver));
   const auto info = TRY(opened.driver->info());
   Progress progress(context);
@@ -565,19 +573,15 @@ double relative_error(const StrassenRun& strassen) {
   return examples::relative_error(strassen.a, strassen.b, strassen.c);
 }
 
-// Runs the graph on the driver, or in virtual time with "sim".
+// Runs the graph on the driver, or in virtual time without one.
 Result<plan::GraphRun> run_graph(Context& context, const GraphWork& work,
                                  const GraphRunSettings& settings) {
   const exec::GraphSettings how{
       settings.threads, decide::graph_masks(work.problem, settings.topology), settings.ahead};
-  if (settings.driver != "sim") {
+  if (settings.driver != nullptr) {
     if (work.kernels) TRY(work.kernels->arm());
-    LaneDriverFlags flags;
-    flags.driver = settings.driver;
-    flags.gpu = settings.topology.name;
-    const OpenLaneDriver lanes = TRY(open_lane_driver(flags));
-    const auto run = TRY(exec::run_graph(work.graph, *lanes.driver, context.clock, how));
-    return carry::told(run, settings.driver, settings.topology, settings.threads);
+    const auto run = TRY(exec::run_graph(work.graph, *settings.driver, context.clock, how));
+    return carry::told(run, TRY(settings.driver->info()).name, settings.topology, settings.threads);
   }
   TRY(decide::check_virtual_time(work.problem, settings.copy_gbps));
   sim::GraphMachine machine(settings.topology, work.problem, settings.copy_gbps);
@@ -590,15 +594,16 @@ Result<plan::GraphRun> run_graph(Context& context, const GraphWork& work,
             return exec::Ends{machine.now_ns(), std::move(tasks)};
           }};
   const auto run = TRY(exec::simulate_graph(work.graph, time, how));
-  return carry::told(run, settings.driver, settings.topology, settings.threads);
+  return carry::told(run, "sim", settings.topology, settings.threads);
 }
 
 // One task after another: on the calling thread, or in virtual time.
 Result<plan::GraphRun> run_sequentially(Context& context, const GraphWork& work,
                                         const GraphRunSettings& settings) {
-  if (settings.driver != "sim") {
+  if (settings.driver != nullptr) {
     if (work.kernels) TRY(work.kernels->arm());
-    const auto run = TRY(exec::run_sequentially(work.graph, context.clock));
+    device::LaneDriver* const gpu = settings.driver->memory() ? settings.driver : nullptr;
+    const auto run = TRY(exec::run_sequentially(work.graph, context.clock, gpu));
     return carry::told(run, "sequential", settings.topology, settings.threads);
   }
   TRY(decide::check_virtual_time(work.problem, settings.copy_gbps));
@@ -649,7 +654,8 @@ Command add_graph_example(CLI::App& graph) {
 }
 
 struct RunFlags {
-  std::string file, example, driver = "cpu_mask", gpu, policy, waits = "device";
+  std::string file, example, policy, waits = "device";
+  LaneDriverFlags lanes{.driver = "cpu_mask"};
   std::vector<std::string> fills, saves;
   StrassenFlags strassen;
   int units = 1, threads = 0, overlap_limit = 0;
@@ -659,10 +665,11 @@ struct RunFlags {
 };
 
 // The kernels of a file that has any with code.
-Result<void> load_kernels(Context& context, const std::string& file, GraphWork& work) {
+Result<void> load_kernels(Context& context, const std::string& file, GraphWork& work,
+                          device::LaneMemory* gpu) {
   const auto real = [](const plan::GraphTask& task) { return task.code.has_value(); };
-  if (std::ranges::none_of(work.problem.tasks, real)) return {};
-  work.kernels = TRY(carry::GraphKernels::open(context.files, file, work.problem));
+  if (!gpu && std::ranges::none_of(work.problem.tasks, real)) return {};
+  work.kernels = TRY(carry::GraphKernels::open(context.files, file, work.problem, gpu));
   return {};
 }
 
@@ -689,12 +696,15 @@ Result<void> set_files(const RunFlags& flags, plan::GraphProblem& problem) {
   return {};
 }
 
-Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::Topology& topology) {
+Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::Topology& topology,
+                            device::LaneDriver* driver) {
   if (flags.file.empty() == flags.example.empty())
     return bad_input("graph run", "give either FILE or --example");
-  const bool real = flags.driver != "sim";
+  const bool real = driver != nullptr;
+  device::LaneMemory* const gpu = real ? driver->memory() : nullptr;
   GraphWork work;
   if (!flags.example.empty()) {
+    if (gpu) return bad_input("--example", "runs on threads, not on a GPU");
     if (flags.units > topology.units())
       return bad_input("--units", fmt::format("{} has {}", topology.name, topology.units()));
     work = strassen_work(flags.strassen, flags.units, real);
@@ -705,8 +715,10 @@ Result<GraphWork> load_work(Context& context, const RunFlags& flags, const hw::T
     TRY(decide::check_units(flags.file, work.problem, topology));
     TRY(real ? decide::check_copies(flags.file, work.problem)
              : decide::check_work(flags.file, work.problem));
-    if (real) TRY(load_kernels(context, flags.file, work));
-    const carry::CodeOf code = [&work](int task) { return work.kernels->work(task); };
+    if (real) TRY(load_kernels(context, flags.file, work, gpu));
+    const carry::CodeOf code = [&work](int task, exec::LaneWork& its) {
+      work.kernels->put(task, its);
+    };
     work.graph = carry::graph_of(work.problem, topology, real ? &context.clock : nullptr,
                                  work.kernels ? code : nullptr);
   }
@@ -732,24 +744,36 @@ std::string content_of(const RunFlags& flags, const forms::GraphResult& result,
   return forms::graph_run_text(result, {colour, context.width});
 }
 
-Result<Exit> run_graph(Context& context, const RunFlags& flags) {
-  const bool sim = flags.driver == "sim";
-  const std::string gpu = !flags.gpu.empty() ? flags.gpu
-                          : sim              ? "MI50"
-                                             : fmt::format("1x{}", cores());
-  const hw::Topology topology = TRY(decide::load_topology(gpu));
-  auto work = TRY(load_work(context, flags, topology));
+Result<Exit> run_graph(Context& context, RunFlags& flags) {
+  const bool sim = flags.lanes.driver == "sim";
+  OpenLaneDriver lanes;
+  hw::Topology topology;
+  if (sim) {
+    topology = TRY(decide::load_topology(flags.lanes.gpu.empty() ? "MI50" : flags.lanes.gpu));
+  } else {
+    TRY(settle(flags.lanes));
+    lanes = TRY(open_lane_driver(flags.lanes, false));
+    const auto info = TRY(lanes.driver->info());
+    topology = info.topology;
+    topology.atoms = {info.atom};
+  }
+  auto work = TRY(load_work(context, flags, topology, lanes.driver.get()));
   const int standard = sim ? kSimulatedThreads : cores();
   const int threads = flags.threads > 0 ? flags.threads : standard;
-  const GraphRunSettings settings{topology, flags.driver, threads, flags.waits == "device",
+  const GraphRunSettings settings{topology, lanes.driver.get(), threads, flags.waits == "device",
                                   flags.copy_gbps};
   // Compared are runs on memory that another one has touched before.
   const bool compare = flags.compare && !flags.sequential;
   if (compare && !sim) {
     if (auto warm = run_sequentially(context, work, settings); !warm) return failed(warm.error());
   }
-  const auto ran = TRY(flags.sequential ? run_sequentially(context, work, settings)
-                                        : run_graph(context, work, settings));
+  const auto outcome = flags.sequential ? run_sequentially(context, work, settings)
+                                        : run_graph(context, work, settings);
+  if (!outcome && outcome.error().code == ErrorCode::lost) {
+    refusal(context, to_string(outcome.error()));
+    return Exit::no;
+  }
+  const auto ran = TRY(outcome);
   if (work.kernels && !sim) {
     note(context, work.kernels->printed());
     if (const std::string fault = work.kernels->fault(); !fault.empty()) {
@@ -769,8 +793,9 @@ Result<Exit> run_graph(Context& context, const RunFlags& flags) {
 }
 
 void add_run_flags(CLI::App& command, RunFlags& flags) {
-  one_of(command, "--lane-driver", flags.driver, {"cpu_mask", "sim"});
-  flag(command, "--topology", flags.gpu);
+  add_lane_driver_flags(command, flags.lanes, {"sim"});
+  flag(command, "--topology", flags.lanes.gpu);
+  add_atom_flag(command, flags.lanes.atom);
   one_of(flag(command, "--policy", flags.policy,
               "How kernels get their units, overriding the graph; see partita help mask"),
          decide::mask_policy_words());
@@ -830,9 +855,11 @@ Command add_graph_check(CLI::App& graph) {
 
 }  // namespace
 
-void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags) {
+void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags,
+                           const std::vector<std::string>& more) {
   std::vector<std::string> words{"auto"};
   for (const Named& driver : kDrivers) words.emplace_back(driver.name);
+  words.insert(words.end(), more.begin(), more.end());
   one_of(command, "--lane-driver", flags.driver, words);
   flag(command, "--device", flags.device)->default_str(flags.device);
   flag(command, "--library", flags.vendor_library);
@@ -840,11 +867,11 @@ void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags) {
 
 // Opens the driver that the flags name; with "auto" the first of green_ctx and hip_mask that opens,
 // else cpu_mask.
-Result<OpenLaneDriver> open_lane_driver(const LaneDriverFlags& flags) {
+Result<OpenLaneDriver> open_lane_driver(const LaneDriverFlags& flags, bool probes) {
   const bool any = flags.driver == "auto";
   for (const Named& driver : kDrivers) {
     if (!any && flags.driver != driver.name) continue;
-    auto opened = driver.open(flags);
+    auto opened = driver.open(flags, probes);
     if (opened || !any || &driver == std::end(kDrivers) - 1) return opened;
   }
   return bad_input("--lane-driver", "unknown");

@@ -1,6 +1,6 @@
-// GraphKernels: what kernels of a task graph file really run on threads of this machine: PTX, by
-// ptx::Machine with every access checked, or functions of shared libraries, which are trusted; and
-// the buffers that they work on, which both see.
+// GraphKernels: what kernels of a task graph file really run, and the buffers that they work on. On
+// threads of this machine: PTX, by ptx::Machine with every access checked, or functions of shared
+// libraries, which are trusted and see the same buffers. On a GPU: PTX on NVIDIA's, HIP on AMD's.
 // Limits: kSpareBytes of device memory for what PTX declares itself; files as Files.
 // Thread rule: one thread; the work itself from any threads at the same time.
 #pragma once
@@ -8,9 +8,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +19,9 @@
 #include "base/files.h"
 #include "base/result.h"
 #include "base/shared_library.h"
+#include "device/lane_memory.h"
+#include "lanes/kernels/gpu_buffers.h"
+#include "lanes/task_graph.h"
 #include "plan/graph.h"
 #include "ptx/machine.h"
 
@@ -30,24 +33,26 @@ class GraphKernels {
  public:
   // Reads the PTX and checks kernels against it: their names, arguments, sizes; and that libraries
   // and what fills buffers are there. Paths are relative to the graph's `file`, which with the line
-  // is the context of a refusal. `files` outlives this.
+  // is the context of a refusal. For a GPU, whose memory it is then, code is loaded onto it, and
+  // kernels without code for it are refused. `files` and `gpu` outlive this.
   static Result<std::unique_ptr<GraphKernels>> open(Files& files, const std::string& file,
-                                                    plan::GraphProblem problem);
+                                                    plan::GraphProblem problem,
+                                                    device::LaneMemory* gpu = nullptr);
   ~GraphKernels();
   GraphKernels(const GraphKernels&) = delete;
   GraphKernels& operator=(const GraphKernels&) = delete;
 
   // Before each run of the graph: loads libraries, and fills buffers as they are at the begin.
   Result<void> arm();
-  // What the work-groups of a task run, which has code. Once one has done wrong, all kernels of PTX
-  // end soon, and no function of a library is called any more.
-  std::function<void(std::int64_t group)> work(int task);
+  // What a task runs, which has code. On threads, once one has done wrong, all kernels of PTX end
+  // soon, and no function of a library is called any more.
+  void put(int task, exec::LaneWork& work);
 
-  // After a run: what a kernel did wrong first, as text for people; empty: nothing.
+  // After a run on threads: what a kernel did wrong first, as text for people; empty: nothing.
   std::string fault() const;
   // What kernels of PTX have printed, in the order of the file.
   std::string printed() const;
-  // The bytes of a buffer, by its number.
+  // The bytes of a buffer, by its number; on a GPU of those to be saved.
   Result<std::span<const std::byte>> bytes(std::size_t buffer) const;
   // Writes the buffers that have a file to be saved to.
   Result<void> save();
@@ -56,10 +61,12 @@ class GraphKernels {
   using Function = void (*)(std::int64_t group, void* const* arguments);
   struct Kernel;
 
-  GraphKernels(Files& files, std::string file, plan::GraphProblem problem);
+  GraphKernels(Files& files, std::string file, plan::GraphProblem problem, device::LaneMemory* gpu);
   Result<void> check_buffers();
   Result<void> check(const plan::GraphTask& task, Kernel& kernel);
+  Result<void> check_file(const plan::GraphTask& task, const std::string& file) const;
   Result<void> check_ptx(const plan::GraphTask& task, Kernel& kernel);
+  Result<void> load_on_gpu(const plan::GraphTask& task, Kernel& kernel);
   Result<void> take_buffers();
   Result<void> fill(std::size_t buffer);
   Result<void> find_function(const plan::GraphTask& task, Kernel& kernel);
@@ -71,6 +78,9 @@ class GraphKernels {
   Files& files_;
   const std::string file_;
   const plan::GraphProblem problem_;
+  device::LaneMemory* const gpu_;  // null: threads
+  std::optional<GpuBuffers> on_gpu_;
+  std::map<std::string, int> loaded_;  // onto the GPU, by path
   std::unique_ptr<ptx::Machine> machine_;
   std::map<std::string, ptx::ModuleId> modules_;    // by path
   std::map<std::string, SharedLibrary> libraries_;  // by path

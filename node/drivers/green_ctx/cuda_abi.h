@@ -101,6 +101,8 @@ inline constexpr unsigned kHostPortable = 1;        // flags of cuMemHostAlloc
 inline constexpr unsigned kHostDeviceMap = 2;
 inline constexpr unsigned kGreenDefaultStream = 1;    // flag of cuGreenCtxCreate
 inline constexpr unsigned kIgnoreSmCoscheduling = 1;  // flag of cuDevSmResourceSplitByCount
+inline constexpr int kMaxDynamicShared = 8;           // attribute of a kernel, bytes
+inline constexpr std::uint32_t kPlainShared = 48 << 10;  // what it is at first
 inline constexpr int kResourceTypeSm = 1;             // CUdevResourceType
 
 // Outcome of looking a symbol up.

@@ -78,6 +78,7 @@ static_assert(abi::kVersion <= CUDA_VERSION);
 static_assert(abi::kLegacyStream == CU_GET_PROC_ADDRESS_LEGACY_STREAM);
 static_assert(abi::kMultiprocessorCount == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(abi::kComputeCapabilityMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+static_assert(abi::kMaxDynamicShared == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 static_assert(abi::kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(abi::kEventDisableTiming == CU_EVENT_DISABLE_TIMING);
 static_assert(abi::kHostPortable == CU_MEMHOSTALLOC_PORTABLE);
@@ -208,12 +209,15 @@ SAME_CALL(unload_library, cuLibraryUnload);
 SAME_CALL(library_kernel, cuLibraryGetKernel);
 SAME_CALL(kernel_function, cuKernelGetFunction);
 SAME_CALL(load_function, cuFuncLoad);
+SAME_CALL(set_kernel_attribute, cuKernelSetAttribute);
 SAME_CALL(launch, cuLaunchKernel);
 SAME_CALL(memory_info, cuMemGetInfo);
 SAME_CALL(allocate, cuMemAlloc);
 SAME_CALL(free, cuMemFree);
 SAME_CALL(set_bytes, cuMemsetD8);
 SAME_CALL(copy_to_host, cuMemcpyDtoH);
+SAME_CALL(copy_in, cuMemcpyHtoDAsync);
+SAME_CALL(copy_out, cuMemcpyDtoHAsync);
 SAME_CALL(allocate_host, cuMemHostAlloc);
 SAME_CALL(free_host, cuMemFreeHost);
 SAME_CALL(host_pointer, cuMemHostGetDevicePointer);
@@ -228,7 +232,7 @@ SAME_CALL(destroy_exec, cuGraphExecDestroy);
 
 TEST(CudaAbi, AgreesWithNvidiasHeader) {
   // Compiling this file was the comparison; that it covers every function is left.
-  constexpr std::size_t kCompared = 52;
+  constexpr std::size_t kCompared = 55;
   EXPECT_EQ(sizeof(CudaApi), kCompared * sizeof(void*));
 }
 

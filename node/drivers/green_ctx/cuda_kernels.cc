@@ -85,11 +85,11 @@ Result<void> CudaKernels::take_memory() {
 
 Kernel CudaKernels::made(abi::Kernel kernel, unsigned threads, std::int64_t groups,
                          std::vector<std::uint64_t> values) {
-  Made& made = made_.emplace_back();
-  made.values = std::move(values);
-  made.kernel = {.kernel = kernel, .threads = threads};
-  for (std::uint64_t& value : made.values) made.kernel.arguments.push_back(&value);
-  return Kernel{groups, device::DeviceKernel{&made.kernel}};
+  device::DeviceKernel code{
+      .function = kernel, .grid = {static_cast<unsigned>(groups), 1, 1}, .block = {threads, 1, 1}};
+  for (std::uint64_t& value : made_.emplace_back(std::move(values)))
+    code.arguments.push_back(&value);
+  return Kernel{groups, std::move(code)};
 }
 
 Result<CudaKernels::Notes> CudaKernels::reserve(std::int64_t groups, bool closed) {

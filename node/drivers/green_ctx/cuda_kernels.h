@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "device/probe_kernels.h"
-#include "drivers/green_ctx/gpu_kernel.h"
 #include "drivers/green_ctx/green_ctx_driver.h"
 
 namespace partita::drivers::green_ctx {
@@ -51,10 +50,6 @@ class CudaKernels final : public device::ProbeKernels {
   struct Cell {  // as the kernel writes it
     std::uint64_t runs, sm, begin, end;
   };
-  struct Made {  // a kernel with the values of its arguments
-    GpuKernel kernel;
-    std::vector<std::uint64_t> values;
-  };
   struct Notes {
     std::int64_t groups = 0;
     std::size_t first = 0;            // its first cell
@@ -81,7 +76,7 @@ class CudaKernels final : public device::ProbeKernels {
   std::uint32_t* flags_ = nullptr;  // of closed kernels, in memory of the host that the GPU sees
   abi::DevicePointer flags_on_gpu_ = 0;
   std::size_t cells_used_ = 0, flags_used_ = 0;
-  std::deque<Made> made_;
+  std::deque<std::vector<std::uint64_t>> made_;  // values of arguments
   std::map<int, Notes> notes_;
   std::map<int, int> unit_of_sm_;  // by %smid; empty before calibration
 };

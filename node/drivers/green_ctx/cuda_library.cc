@@ -137,12 +137,15 @@ void find_work(Finder& find, CudaApi& api) {
   find(api.library_kernel, "cuLibraryGetKernel");
   find(api.kernel_function, "cuKernelGetFunction");
   find(api.load_function, "cuFuncLoad");
+  find(api.set_kernel_attribute, "cuKernelSetAttribute");
   find(api.launch, "cuLaunchKernel");
   find(api.memory_info, "cuMemGetInfo");
   find(api.allocate, "cuMemAlloc");
   find(api.free, "cuMemFree");
   find(api.set_bytes, "cuMemsetD8");
   find(api.copy_to_host, "cuMemcpyDtoH");
+  find(api.copy_in, "cuMemcpyHtoDAsync");
+  find(api.copy_out, "cuMemcpyDtoHAsync");
   find(api.allocate_host, "cuMemHostAlloc");
   find(api.free_host, "cuMemFreeHost");
   find(api.host_pointer, "cuMemHostGetDevicePointer");

@@ -59,6 +59,7 @@ struct CudaApi {
   Return (*library_kernel)(abi::Kernel*, abi::Library, const char* name);
   Return (*kernel_function)(abi::Function*, abi::Kernel);
   Return (*load_function)(abi::Function);
+  Return (*set_kernel_attribute)(int attribute, int value, abi::Kernel, abi::Device);
   Return (*launch)(abi::Function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                    abi::Stream, void** arguments, void** extra);
@@ -68,6 +69,8 @@ struct CudaApi {
   Return (*free)(abi::DevicePointer);
   Return (*set_bytes)(abi::DevicePointer, unsigned char, std::size_t bytes);
   Return (*copy_to_host)(void*, abi::DevicePointer, std::size_t bytes);
+  Return (*copy_in)(abi::DevicePointer, const void*, std::size_t bytes, abi::Stream);
+  Return (*copy_out)(void*, abi::DevicePointer, std::size_t bytes, abi::Stream);
   Return (*allocate_host)(void**, std::size_t bytes, unsigned flags);
   Return (*free_host)(void*);
   Return (*host_pointer)(abi::DevicePointer*, void*, unsigned flags);

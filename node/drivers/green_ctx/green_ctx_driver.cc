@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <utility>
 
 #include "device/lane_refusals.h"
@@ -9,16 +10,38 @@
 namespace partita::drivers::green_ctx {
 namespace {
 
+using device::DeviceKernel;
 using device::lane_call;
 using device::refused;
 using device::within;
+
+// The atoms of a mask; none of them for the mask of all units.
+Result<hw::UnitMask> atoms_of(const Atoms& all, const hw::UnitMask& mask, const std::string& call) {
+  TRY(device::check_mask(all.topology, mask, call));
+  if (mask == hw::all_units(all.topology)) return hw::UnitMask{};
+  hw::UnitMask atoms, covered;
+  for (std::size_t i = 0; i < all.groups.size(); ++i) {
+    const hw::UnitMask atom = hw::units_of(all.topology, all.size, hw::UnitMask{}.set(i));
+    if ((atom & ~mask).any()) continue;
+    atoms.set(i);
+    covered |= atom;
+  }
+  if (covered == mask) return atoms;
+  return refused(
+      ErrorCode::invalid_argument,
+      fmt::format("masks are made of whole atoms of {} units, or of all units", all.size), call);
+}
 
 }  // namespace
 
 // ---- its life ----
 
 GreenCtxDriver::GreenCtxDriver(std::shared_ptr<const PrimaryContext> gpu, Atoms atoms)
-    : gpu_(std::move(gpu)), atoms_(std::move(atoms)), marks_(gpu_), pool_(gpu_) {}
+    : gpu_(std::move(gpu)),
+      atoms_(std::move(atoms)),
+      memory_(gpu_, std::bind_front(&GreenCtxDriver::give, this)),
+      marks_(gpu_),
+      pool_(gpu_) {}
 
 Result<std::unique_ptr<GreenCtxDriver>> GreenCtxDriver::open(const Options& options) {
   auto split = TRY(open_split(options.vendor_library, options.gpu, options.atom));
@@ -51,24 +74,6 @@ Result<device::LaneDriverInfo> GreenCtxDriver::info() {
                                 .max_queued = kMaxQueued};
 }
 
-// The atoms of a mask; none of them for the mask of all units.
-Result<hw::UnitMask> GreenCtxDriver::atoms_of(const hw::UnitMask& mask,
-                                              const std::string& call) const {
-  TRY(device::check_mask(atoms_.topology, mask, call));
-  if (mask == hw::all_units(atoms_.topology)) return hw::UnitMask{};
-  hw::UnitMask atoms, covered;
-  for (std::size_t i = 0; i < atoms_.groups.size(); ++i) {
-    const hw::UnitMask atom = hw::units_of(atoms_.topology, atoms_.size, hw::UnitMask{}.set(i));
-    if ((atom & ~mask).any()) continue;
-    atoms.set(i);
-    covered |= atom;
-  }
-  if (covered == mask) return atoms;
-  return refused(
-      ErrorCode::invalid_argument,
-      fmt::format("masks are made of whole atoms of {} units, or of all units", atoms_.size), call);
-}
-
 // A stream of a context, or of the whole device.
 Result<std::unique_ptr<WorkQueue>> GreenCtxDriver::open_queue(const GreenContext* context,
                                                               const std::string& call) {
@@ -83,7 +88,7 @@ Result<std::unique_ptr<WorkQueue>> GreenCtxDriver::open_queue(const GreenContext
 
 Result<int> GreenCtxDriver::create_lane(const hw::UnitMask& mask) {
   const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
-  const auto atoms = TRY(atoms_of(mask, call));
+  const auto atoms = TRY(atoms_of(atoms_, mask, call));
   const std::lock_guard lock(mutex_);
   if (lanes_.size() >= kMaxLanes)
     return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
@@ -121,18 +126,22 @@ Result<device::LaneState> GreenCtxDriver::query(int lane) {
 // ---- work ----
 
 Result<void> GreenCtxDriver::launch(int lane, device::Kernel kernel) {
-  const std::string call = lane_call("launch", lane);
-  const auto code = TRY(gpu_kernel_of(kernel, call));
-  const GpuKernel& run = *code;
-  const std::lock_guard lock(mutex_);
-  const Current current(*gpu_);
-  const auto found = TRY(find_with_room(lane, "launch"));
-  TRY(found->queue->give(marks_, call, [&](abi::Stream stream) {
-    return gpu_->api().launch(reinterpret_cast<abi::Function>(run.kernel),
-                              static_cast<unsigned>(kernel.groups), 1, 1, run.threads, 1, 1,
+  const DeviceKernel& run = *TRY(device::device_kernel(kernel, lane_call("launch", lane)));
+  return give(lane, "launch", [&](abi::Stream stream) {
+    return gpu_->api().launch(static_cast<abi::Function>(run.function), run.grid[0], run.grid[1],
+                              run.grid[2], run.block[0], run.block[1], run.block[2],
                               run.shared_bytes, stream, const_cast<void**>(run.arguments.data()),
                               nullptr);
-  }));
+  });
+}
+
+// One more item of a lane.
+Result<void> GreenCtxDriver::give(int lane, std::string_view call,
+                                  const std::function<abi::Return(abi::Stream)>& work) {
+  const std::lock_guard lock(mutex_);
+  const Current current(*gpu_);
+  const auto found = TRY(find_with_room(lane, call));
+  TRY(found->queue->give(marks_, lane_call(call, lane), work));
   return {};
 }
 

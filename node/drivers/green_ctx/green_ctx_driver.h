@@ -3,9 +3,10 @@
 // lane over all units is a plain stream of the primary context, so it also has the SMs that belong
 // to no atom; no other mask has those. Units are numbered by this driver: CUDA tells neither the
 // SMs of an atom (CudaKernels finds them by running on it) nor its GPC, so the clusters of
-// info().topology are those of the board's data, not of this board. Kernels are GpuKernels.
-// Events are CUDA's without timing. Owns its contexts, streams, events and graphs; its end waits
-// for what is queued. Limits: the constants below, groups 2^31 - 1 per kernel.
+// info().topology are those of the board's data, not of this board. A kernel's function is a
+// CUkernel of cuLibraryGetKernel, which belongs to no context, so any mask fits. Events are CUDA's
+// without timing. Owns its contexts, streams, events and graphs; its end waits for what is queued.
+// Limits: the constants below, groups 2^31 - 1 per kernel.
 // Thread rule: any thread, at the same time; a green context is never current to any. Making and
 // destroying lanes, and the first launch of a kernel in a context, may wait for kernels that run.
 #pragma once
@@ -21,7 +22,7 @@
 #include "device/lane_graphs.h"
 #include "drivers/green_ctx/atoms.h"
 #include "drivers/green_ctx/context_pool.h"
-#include "drivers/green_ctx/gpu_kernel.h"
+#include "drivers/green_ctx/gpu_memory.h"
 #include "drivers/green_ctx/work_queue.h"
 
 namespace partita::drivers::green_ctx {
@@ -59,6 +60,7 @@ class GreenCtxDriver final : public device::LaneDriver, private device::LaneGrap
   Result<bool> event_finished(int event) override;
   Result<void> destroy_event(int event) override;
   device::LaneGraphs* graphs() override { return this; }
+  device::LaneMemory* memory() override { return &memory_; }
 
   // The GPU, shared with whoever has memory or kernels on it.
   std::shared_ptr<const PrimaryContext> gpu() const { return gpu_; }
@@ -84,21 +86,22 @@ class GreenCtxDriver final : public device::LaneDriver, private device::LaneGrap
   Result<void> synchronise_graph(int graph) override;
   Result<void> destroy_graph(int graph) override;
 
-  Result<hw::UnitMask> atoms_of(const hw::UnitMask& mask, const std::string& call) const;
   Result<std::unique_ptr<WorkQueue>> open_queue(const GreenContext* context,
                                                 const std::string& call);
+  Result<void> give(int lane, std::string_view call,
+                    const std::function<abi::Return(abi::Stream)>& work);
   Result<Lane*> find_lane(int lane, std::string_view call);
   Result<Lane*> find_with_room(int lane, std::string_view call);
   Result<std::shared_ptr<Mark>> find_event(int event, std::string_view call);
   Result<GraphState*> find_graph(int graph, std::string_view call);
   Result<void> wait_for(const WorkQueue& queue, std::unique_lock<std::mutex> lock,
                         const std::string& call);
-  Result<void> build(abi::Graph graph, const std::vector<device::LaneGraphNode>& nodes);
   Result<abi::GraphNode> add_node(abi::Graph graph, const device::LaneGraphNode& node,
                                   const std::vector<abi::GraphNode>& after);
 
   const std::shared_ptr<const PrimaryContext> gpu_;
   const Atoms atoms_;
+  GpuMemory memory_;
   std::mutex mutex_;  // of everything below
   Marks marks_;
   ContextPool pool_;

@@ -482,13 +482,12 @@ TEST(GreenCtx, ALostDeviceSaysSoAndCanBeClosed) {
     const auto kernels = world.kernels(*driver);
     const int lane = *driver->create_lane(atoms_of(*driver->info(), {0}));
     ASSERT_TRUE(driver->launch(lane, *kernels->noting(0, 1, true)));
-    GpuKernel wild = *static_cast<const GpuKernel*>(
-        std::get<device::DeviceKernel>(kernels->noting(1, 1, false)->code).handle);
+    device::Kernel wild = *kernels->noting(1, 1, false);
     std::uint64_t nowhere = 64;
-    wild.arguments[0] = &nowhere;
+    std::get<device::DeviceKernel>(wild.code).arguments[0] = &nowhere;
     const int other = *driver->create_lane(atoms_of(*driver->info(), {1}));
     ASSERT_TRUE(driver->launch(other, *kernels->noting(2, 1, true)));
-    ASSERT_TRUE(driver->launch(other, {1, device::DeviceKernel{&wild}}));
+    ASSERT_TRUE(driver->launch(other, wild));
     kernels->open(2);
     EXPECT_EQ(driver->synchronise(other).error().code, ErrorCode::lost);
     EXPECT_EQ(driver->synchronise(lane).error().code, ErrorCode::lost);

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "device/lane_refusals.h"
@@ -11,6 +13,7 @@
 namespace partita::drivers::green_ctx {
 namespace {
 
+using device::DeviceKernel;
 using device::LaneGraphNode;
 using device::within;
 
@@ -40,15 +43,14 @@ Result<void> check_order(const std::vector<LaneGraphNode>& nodes, const std::str
 Result<abi::GraphNode> GreenCtxDriver::add_node(abi::Graph graph, const LaneGraphNode& node,
                                                 const std::vector<abi::GraphNode>& after) {
   const std::string call = fmt::format("create_graph(node on lane {})", node.lane);
-  const auto code = TRY(gpu_kernel_of(node.kernel, call));
+  const DeviceKernel& run = *TRY(device::device_kernel(node.kernel, call));
   const auto lane = TRY(find_lane(node.lane, "create_graph"));
   abi::KernelNodeParams wanted = {}, got = {};
-  wanted.grid_x = static_cast<unsigned>(node.kernel.groups);
-  wanted.grid_y = wanted.grid_z = wanted.block_y = wanted.block_z = 1;
-  wanted.block_x = code->threads;
-  wanted.shared_bytes = code->shared_bytes;
-  wanted.arguments = const_cast<void**>(code->arguments.data());
-  wanted.kernel = code->kernel;
+  std::tie(wanted.grid_x, wanted.grid_y, wanted.grid_z) = std::tuple_cat(run.grid);
+  std::tie(wanted.block_x, wanted.block_y, wanted.block_z) = std::tuple_cat(run.block);
+  wanted.shared_bytes = run.shared_bytes;
+  wanted.arguments = const_cast<void**>(run.arguments.data());
+  wanted.kernel = static_cast<abi::Kernel>(run.function);
   wanted.context = lane->context ? lane->context->context : gpu_->context();
   abi::GraphNode added = nullptr;
   const CudaApi& api = gpu_->api();
@@ -59,18 +61,6 @@ Result<abi::GraphNode> GreenCtxDriver::add_node(abi::Graph graph, const LaneGrap
     return failed(
         {ErrorCode::not_supported, "this driver ignores the contexts of graph nodes", call});
   return added;
-}
-
-Result<void> GreenCtxDriver::build(abi::Graph graph, const std::vector<LaneGraphNode>& nodes) {
-  std::vector<abi::GraphNode> added;
-  for (const LaneGraphNode& node : nodes) {
-    std::vector<abi::GraphNode> after;
-    for (const int earlier : std::set<int>(node.after.begin(), node.after.end()))
-      after.push_back(added[static_cast<std::size_t>(earlier)]);
-    const auto made = TRY(add_node(graph, node, after));
-    added.push_back(made);
-  }
-  return {};
 }
 
 Result<int> GreenCtxDriver::create_graph(const std::vector<LaneGraphNode>& nodes) {
@@ -85,7 +75,15 @@ Result<int> GreenCtxDriver::create_graph(const std::vector<LaneGraphNode>& nodes
   GraphState state{.exec = nullptr, .queue = std::move(queue), .lanes = {}};
   abi::Graph graph = nullptr;
   TRY(gpu_->library().checked(api.create_graph(&graph, 0), call));
-  auto built = build(graph, nodes);
+  std::vector<abi::GraphNode> added;
+  Result<void> built;
+  for (auto node = nodes.begin(); built && node != nodes.end(); ++node) {
+    std::vector<abi::GraphNode> after;
+    for (const int earlier : std::set<int>(node->after.begin(), node->after.end()))
+      after.push_back(added[static_cast<std::size_t>(earlier)]);
+    const auto made = add_node(graph, *node, after);
+    made ? added.push_back(*made) : void(built = failed(made.error()));
+  }
   if (built) built = gpu_->library().checked(api.instantiate(&state.exec, graph, 0), call);
   api.destroy_graph(graph);
   if (!built) return failed(built.error());

@@ -47,6 +47,8 @@ enum class Attribute : int {  // hipDeviceAttribute_t
   number_of_xccs = 10018,                 // HIP 6.4 and later
 };
 
+enum class CopyKind : int { to_device = 1, to_host = 2 };  // hipMemcpyKind
+
 struct StreamTag;
 struct EventTag;
 struct ModuleTag;
@@ -93,6 +95,8 @@ struct HipApi {
   Status (*host_free)(void*) = nullptr;
   Status (*device_malloc)(void**, std::size_t bytes) = nullptr;            // hipMalloc
   Status (*device_free)(void*) = nullptr;                                  // hipFree
+  // hipMemcpyAsync
+  Status (*copy)(void* to, const void* from, std::size_t bytes, CopyKind, Stream) = nullptr;
   Status (*memory_info)(std::size_t* free, std::size_t* total) = nullptr;  // MemGetInfo
 };
 

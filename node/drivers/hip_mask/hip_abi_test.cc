@@ -66,6 +66,7 @@ static_assert(alike(kHip.host_malloc, static_cast<HostMalloc>(&hipHostMalloc)));
 static_assert(alike(kHip.host_free, &hipHostFree));
 static_assert(alike(kHip.device_malloc, static_cast<Malloc>(&hipMalloc)));
 static_assert(alike(kHip.device_free, &hipFree));
+static_assert(alike(kHip.copy, &hipMemcpyAsync));
 static_assert(alike(kHip.memory_info, &hipMemGetInfo));
 static_assert(alike(kCompiler.create, &hiprtcCreateProgram));
 static_assert(alike(kCompiler.compile, &hiprtcCompileProgram));
@@ -81,6 +82,8 @@ template <auto kOurs, auto kTheirs>
 constexpr bool same() {
   return static_cast<long long>(kOurs) == static_cast<long long>(kTheirs);
 }
+static_assert(same<abi::CopyKind::to_device, hipMemcpyHostToDevice>() &&
+              same<abi::CopyKind::to_host, hipMemcpyDeviceToHost>());
 using enum abi::Status;
 static_assert(same<success, hipSuccess>() && same<invalid_value, hipErrorInvalidValue>());
 static_assert(same<out_of_memory, hipErrorOutOfMemory>());

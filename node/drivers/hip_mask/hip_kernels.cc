@@ -52,37 +52,10 @@ HipKernels::~HipKernels() {
 // ---- compiling ----
 
 Result<void> HipKernels::compile(const HipBoard& board) {
-  const auto compiler = TRY(library_->compiler());
-  const abi::CompilerApi& api = *compiler;
-  abi::Program program = nullptr;
-  const std::string source = fmt::format("#define GFX_MAJOR {}\n#define GFX_MINOR {}\n{}",
-                                         board.major, board.minor, kHipKernelSource);
-  int code = api.create(&program, source.c_str(), "partita_probe.hip", 0, nullptr, nullptr);
-  if (code != 0)
-    return environment_error("hiprtcCreateProgram()", fmt::format("hiprtc code {}", code));
-  code = api.compile(program, 0, nullptr);  // for the current device
-  std::string log;
-  std::size_t size = 0;
-  if (code != 0 && api.log_size(program, &size) == 0 && size > 1) {
-    log.resize(size);
-    if (api.log(program, log.data()) != 0) log.clear();
-    log.resize(std::min(log.find('\0'), std::size_t{400}));
-  }
-  std::vector<char> binary;
-  if (code == 0) code = api.code_size(program, &size);
-  if (code == 0) {
-    binary.resize(size);
-    code = api.code(program, binary.data());
-  }
-  (void)api.destroy(&program);
-  if (code != 0)
-    return environment_error(
-        "hiprtcCompileProgram()",
-        fmt::format("the probe kernels do not compile (hiprtc code {}) {}", code, log));
-  return load(binary);
-}
-
-Result<void> HipKernels::load(const std::vector<char>& code) {
+  const auto code =
+      TRY(library_->compile(fmt::format("#define GFX_MAJOR {}\n#define GFX_MINOR {}\n{}",
+                                        board.major, board.minor, kHipKernelSource),
+                            "partita_probe.hip"));
   const abi::HipApi& api = library_->api();
   auto done = library_->call("hipModuleLoadData", api.load_module, &module_,
                              static_cast<const void*>(code.data()));
@@ -129,12 +102,14 @@ Result<std::optional<std::int64_t>> HipKernels::free_memory() {
 
 // ---- kernels ----
 
-HipKernels::Made& HipKernels::make(abi::Function function, unsigned block,
+HipKernels::Made& HipKernels::make(abi::Function function, std::int64_t groups, unsigned block,
                                    std::vector<std::uint64_t> values) {
   Made& made = made_.emplace_back();
   made.values = std::move(values);
-  made.kernel = {.function = function, .block = block, .shared_bytes = 0, .arguments = {}};
-  for (std::uint64_t& value : made.values) made.kernel.arguments.push_back(&value);
+  device::DeviceKernel code{
+      .function = function, .grid = {static_cast<unsigned>(groups), 1, 1}, .block = {block, 1, 1}};
+  for (std::uint64_t& value : made.values) code.arguments.push_back(&value);
+  made.kernel = {groups, std::move(code)};
   return made;
 }
 
@@ -142,9 +117,9 @@ Result<HipKernels::Made*> HipKernels::make_noting(std::int64_t groups, bool clos
   if (groups < 1) return failed({ErrorCode::invalid_argument, "no work-group", "noting()"});
   const auto notes = TRY(host_memory(static_cast<std::size_t>(groups) * sizeof(Note)));
   const auto flag = TRY(host_memory(sizeof(std::int32_t)));
-  Made& made = make(note_, kNoteBlock, {value_of(notes), value_of(flag), value_of(stamps_)});
+  Made& made =
+      make(note_, groups, kNoteBlock, {value_of(notes), value_of(flag), value_of(stamps_)});
   made.notes = static_cast<Note*>(notes);
-  made.groups = groups;
   made.open = static_cast<std::int32_t*>(flag);
   if (!closed) std::atomic_ref(*made.open).store(1);
   return &made;
@@ -153,7 +128,7 @@ Result<HipKernels::Made*> HipKernels::make_noting(std::int64_t groups, bool clos
 Result<device::Kernel> HipKernels::noting(int number, std::int64_t groups, bool closed) {
   const auto made = TRY(make_noting(groups, closed));
   noting_[number] = made;
-  return device::Kernel{groups, device::DeviceKernel{&made->kernel}};
+  return made->kernel;
 }
 
 void HipKernels::open(int number) {
@@ -169,7 +144,7 @@ std::vector<device::GroupNote> HipKernels::notes(int number) {
   std::vector<device::GroupNote> all;
   const auto found = noting_.find(number);
   if (found == noting_.end()) return all;
-  for (std::int64_t group = 0; group < found->second->groups; ++group) {
+  for (std::int64_t group = 0; group < found->second->kernel.groups; ++group) {
     const Note& note = found->second->notes[group];
     const auto unit = unit_of_.find(site(note));
     all.insert(all.end(), note.runs,
@@ -179,9 +154,8 @@ std::vector<device::GroupNote> HipKernels::notes(int number) {
 }
 
 Result<device::Kernel> HipKernels::computing(std::int64_t groups, std::int64_t rounds) {
-  const Made& made =
-      make(compute_, kWorkBlock, {value_of(kept_), static_cast<std::uint64_t>(rounds)});
-  return device::Kernel{groups, device::DeviceKernel{&made.kernel}};
+  return make(compute_, groups, kWorkBlock, {value_of(kept_), static_cast<std::uint64_t>(rounds)})
+      .kernel;
 }
 
 Result<device::Kernel> HipKernels::reading(std::int64_t groups, std::int64_t bytes) {
@@ -192,10 +166,10 @@ Result<device::Kernel> HipKernels::reading(std::int64_t groups, std::int64_t byt
     TRY(library_->call("hipMalloc", library_->api().device_malloc, &memory_, memory_bytes_));
   }
   const std::int64_t chunks = (bytes + kChunk - 1) / kChunk;
-  const Made& made = make(read_, kWorkBlock,
-                          {value_of(memory_), static_cast<std::uint64_t>(chunks),
-                           memory_bytes_ / kChunk, value_of(kept_)});
-  return device::Kernel{groups, device::DeviceKernel{&made.kernel}};
+  return make(read_, groups, kWorkBlock,
+              {value_of(memory_), static_cast<std::uint64_t>(chunks), memory_bytes_ / kChunk,
+               value_of(kept_)})
+      .kernel;
 }
 
 // ---- where the units are ----
@@ -209,7 +183,7 @@ Result<void> HipKernels::locate(HipMaskDriver& driver) {
   const std::int64_t groups = kLocateGroups * static_cast<std::int64_t>(wanted);
   for (int round = 0; done && round < kLocateRounds && sites.size() < wanted; ++round) {
     const auto made = make_noting(groups, false);
-    if (made) done = driver.launch(lane, {groups, device::DeviceKernel{&(*made)->kernel}});
+    if (made) done = driver.launch(lane, (*made)->kernel);
     if (made && done) done = driver.synchronise(lane);
     if (!made) done = failed(made.error());
     for (std::int64_t group = 0; done && group < groups; ++group)

@@ -45,19 +45,18 @@ class HipKernels final : public device::ProbeKernels {
   static_assert(sizeof(Note) == 32);
   // A kernel with its arguments, each of 64 bits.
   struct Made {
-    HipKernel kernel;
+    device::Kernel kernel;
     std::vector<std::uint64_t> values;
     Note* notes = nullptr;
-    std::int64_t groups = 0;
     std::int32_t* open = nullptr;
   };
 
   HipKernels(std::shared_ptr<HipLibrary> library, int device);
   Result<void> compile(const HipBoard& board);
-  Result<void> load(const std::vector<char>& code);
   Result<void> locate(HipMaskDriver& driver);
   Result<Made*> make_noting(std::int64_t groups, bool closed);
-  Made& make(abi::Function function, unsigned block, std::vector<std::uint64_t> values);
+  Made& make(abi::Function function, std::int64_t groups, unsigned block,
+             std::vector<std::uint64_t> values);
   Result<void*> host_memory(std::size_t bytes);
   CuPlace site(const Note& note) const;
 

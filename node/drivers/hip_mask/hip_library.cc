@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -92,6 +93,7 @@ const char* HipLibrary::bind() {
   need(api_.host_free, "hipHostFree");
   need(api_.device_malloc, "hipMalloc");
   need(api_.device_free, "hipFree");
+  need(api_.copy, "hipMemcpyAsync");
   need(api_.memory_info, "hipMemGetInfo");
   return missing;
 }
@@ -127,6 +129,31 @@ Result<const abi::CompilerApi*> HipLibrary::compiler() {
   compiler_ = {};
   return environment_error("dlopen(libhiprtc.so)",
                            "AMD's run-time compiler cannot be loaded; it comes with ROCm's HIP");
+}
+
+Result<std::string> HipLibrary::compile(const std::string& source, const char* name) {
+  const abi::CompilerApi& api = *TRY(compiler());
+  abi::Program program = nullptr;
+  if (const int made = api.create(&program, source.c_str(), name, 0, nullptr, nullptr); made != 0)
+    return environment_error("hiprtcCreateProgram()", fmt::format("hiprtc code {}", made));
+  int status = api.compile(program, 0, nullptr);
+  std::string log, code;
+  std::size_t size = 0;
+  if (status != 0 && api.log_size(program, &size) == 0 && size > 1) {
+    log.resize(size);
+    if (api.log(program, log.data()) != 0) log.clear();
+    log.resize(std::min(log.find('\0'), std::size_t{400}));
+  }
+  if (status == 0) status = api.code_size(program, &size);
+  if (status == 0) {
+    code.resize(size);
+    status = api.code(program, code.data());
+  }
+  (void)api.destroy(&program);
+  if (status == 0) return code;
+  return environment_error(
+      "hiprtcCompileProgram()",
+      fmt::format("{} does not compile (hiprtc code {}) {}", name, status, log));
 }
 
 }  // namespace partita::drivers::hip_mask

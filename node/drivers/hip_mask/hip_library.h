@@ -24,6 +24,9 @@ class HipLibrary {
   // hiprtc: of libamdhip64 itself, or libhiprtc.so beside it or installed. environment without it.
   Result<const abi::CompilerApi*> compiler();
 
+  // Code for the thread's device from HIP's source; environment with the compiler's words.
+  Result<std::string> compile(const std::string& source, const char* name);
+
   // What a function answered as an error of ours; `call` is the call with its arguments.
   Error error(abi::Status, std::string call) const;
   // Calls a function.

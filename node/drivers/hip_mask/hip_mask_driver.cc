@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
+#include <functional>
 #include <utility>
 
 #include "device/lane_refusals.h"
@@ -53,6 +53,21 @@ Result<HipFacts> facts_of(const HipLibrary& library, const HipMaskOptions& optio
   return facts;
 }
 
+// Whether a mask has whole work-group processors.
+Result<void> check_units(const HipBoard& board, const hw::UnitMask& mask, const std::string& call) {
+  TRY(device::check_mask(board.topology, mask, call));
+  const auto units = static_cast<std::size_t>(board.topology.units());
+  for (std::size_t unit = 0; board.layout.step == 2 && unit < units; unit += 2)
+    if (mask[unit] != mask[unit + 1])
+      return refused(
+          ErrorCode::invalid_argument,
+          fmt::format("units {} and {} are one work-group processor: a kernel on half of "
+                      "it would hang",
+                      unit, unit + 1),
+          call);
+  return {};
+}
+
 }  // namespace
 
 class HipMaskDriver::Event {
@@ -94,7 +109,8 @@ HipMaskDriver::HipMaskDriver(std::shared_ptr<HipLibrary> library, const HipMaskO
     : library_(std::move(library)),
       device_(options.device),
       mark_every_(std::max(1, options.mark_every)),
-      board_(std::move(board)) {}
+      board_(std::move(board)),
+      memory_(library_, device_, std::bind_front(&HipMaskDriver::give, this)) {}
 
 Result<std::unique_ptr<HipMaskDriver>> HipMaskDriver::open(const HipMaskOptions& options) {
   const std::string call = fmt::format("open(device {})", options.device);
@@ -149,23 +165,9 @@ Result<device::LaneDriverInfo> HipMaskDriver::info() {
 
 // ---- lanes ----
 
-Result<void> HipMaskDriver::check_units(const hw::UnitMask& mask, const std::string& call) const {
-  TRY(device::check_mask(board_.topology, mask, call));
-  const auto units = static_cast<std::size_t>(board_.topology.units());
-  for (std::size_t unit = 0; board_.layout.step == 2 && unit < units; unit += 2)
-    if (mask[unit] != mask[unit + 1])
-      return refused(
-          ErrorCode::invalid_argument,
-          fmt::format("units {} and {} are one work-group processor: a kernel on half of "
-                      "it would hang",
-                      unit, unit + 1),
-          call);
-  return {};
-}
-
 Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
   const std::string call = fmt::format("create_lane(mask {})", hw::mask_hex(mask));
-  TRY(check_units(mask, call));
+  TRY(check_units(board_, mask, call));
   const std::lock_guard lock(mutex_);
   if (lanes_.size() >= kMaxLanes)
     return refused(ErrorCode::limit, fmt::format("there are {} lanes", kMaxLanes), call);
@@ -178,7 +180,7 @@ Result<int> HipMaskDriver::create_lane(const hw::UnitMask& mask) {
 
 Result<abi::Stream> HipMaskDriver::lend_stream(const hw::UnitMask& mask) {
   const std::string call = fmt::format("lend_stream(mask {})", hw::mask_hex(mask));
-  TRY(check_units(mask, call));
+  TRY(check_units(board_, mask, call));
   const std::lock_guard lock(mutex_);
   if (streams_ >= kMaxLanes && idle_.empty())
     return refused(ErrorCode::limit, fmt::format("there are {} streams", kMaxLanes), call);
@@ -300,25 +302,20 @@ Result<void> HipMaskDriver::synchronise(int lane) {
 // ---- what is queued ----
 
 Result<void> HipMaskDriver::launch(int lane, device::Kernel kernel) {
-  const auto* const code = std::get_if<device::DeviceKernel>(&kernel.code);
-  if (!code)
-    return refused(ErrorCode::not_supported, "a kernel of threads", lane_call("launch", lane));
-  const auto* const hip = static_cast<const HipKernel*>(code->handle);
-  constexpr std::int64_t kMostThreads = std::numeric_limits<std::uint32_t>::max();
-  if (kernel.groups < 1 || !hip || !hip->function || hip->block < 1 ||
-      kernel.groups > kMostThreads / hip->block)
-    return refused(ErrorCode::invalid_argument,
-                   fmt::format("a kernel has a function, and work-groups with {} threads at most",
-                               kMostThreads),
-                   lane_call("launch", lane));
+  device::DeviceKernel run = *TRY(device::device_kernel(kernel, lane_call("launch", lane)));
+  return give(lane, "launch", [&](abi::Stream stream) {
+    return library_->call("hipModuleLaunchKernel", library_->api().launch,
+                          static_cast<abi::Function>(run.function), run.grid[0], run.grid[1],
+                          run.grid[2], run.block[0], run.block[1], run.block[2], run.shared_bytes,
+                          stream, run.arguments.data(), static_cast<void**>(nullptr));
+  });
+}
+
+// One more item of a lane.
+Result<void> HipMaskDriver::give(int lane, std::string_view call, const GiveStream& work) {
   const std::lock_guard lock(mutex_);
-  const auto found = TRY(find_with_room(lane, "launch"));
-  std::vector<void*> arguments = hip->arguments;
-  TRY(within("launch", lane,
-             library_->call("hipModuleLaunchKernel", library_->api().launch, hip->function,
-                            static_cast<unsigned>(kernel.groups), 1u, 1u, hip->block, 1u, 1u,
-                            hip->shared_bytes, found->stream, arguments.data(),
-                            static_cast<void**>(nullptr))));
+  const auto found = TRY(find_with_room(lane, call));
+  TRY(within(call, lane, work(found->stream)));
   count_one(*found);
   return {};
 }

@@ -18,6 +18,7 @@
 #include "device/lane_driver.h"
 #include "drivers/hip_mask/board.h"
 #include "drivers/hip_mask/hip_library.h"
+#include "drivers/hip_mask/hip_memory.h"
 
 namespace partita::drivers::hip_mask {
 
@@ -35,14 +36,6 @@ struct HipMaskOptions {
   // Above 1 a lane has fewer of them, which take time between kernels, and counts kernels that are
   // finished as unfinished until a later event is finished or the lane is idle.
   int mark_every = 1;
-};
-
-// What DeviceKernel::handle points to; read by launch() only. Work-groups are blocks along x.
-struct HipKernel {
-  abi::Function function = nullptr;
-  unsigned block = 64;  // threads of a work-group
-  unsigned shared_bytes = 0;
-  std::vector<void*> arguments;  // where the arguments lie
 };
 
 class HipMaskDriver final : public device::LaneDriver {
@@ -65,6 +58,7 @@ class HipMaskDriver final : public device::LaneDriver {
   Result<bool> wait_event(int lane, int event) override;
   Result<bool> event_finished(int event) override;
   Result<void> destroy_event(int event) override;
+  device::LaneMemory* memory() override { return &memory_; }
 
   // A stream of these units for work that is given to HIP itself; it stays the caller's. limit
   // where lanes and such streams are kMaxLanes.
@@ -97,7 +91,6 @@ class HipMaskDriver final : public device::LaneDriver {
 
   HipMaskDriver(std::shared_ptr<HipLibrary> library, const HipMaskOptions& options, HipBoard board);
   Result<void> use_device() const;
-  Result<void> check_units(const hw::UnitMask& mask, const std::string& call) const;
   Result<abi::Stream> stream_of(const hw::UnitMask& mask);
   Result<void> check_mask(abi::Stream stream, const std::vector<std::uint32_t>& words) const;
   void release(const Lane& lane);
@@ -107,11 +100,13 @@ class HipMaskDriver final : public device::LaneDriver {
   Result<std::shared_ptr<Event>> find_event(int event, std::string_view call);
   Result<std::shared_ptr<Event>> mark(Lane& lane, std::string_view call);
   void count_one(Lane& lane);
+  Result<void> give(int lane, std::string_view call, const GiveStream& work);
 
   const std::shared_ptr<HipLibrary> library_;
   const int device_;
   const int mark_every_;
   const HipBoard board_;
+  HipMemory memory_;
   std::mutex mutex_;  // of everything below, and of calls that change a stream
   std::map<int, std::shared_ptr<Lane>> lanes_;
   std::map<int, std::shared_ptr<Event>> events_;

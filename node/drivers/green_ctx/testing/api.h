@@ -53,6 +53,7 @@ abi::Return cuLibraryUnload(abi::Library);
 abi::Return cuLibraryGetKernel(abi::Kernel*, abi::Library, const char*);
 abi::Return cuKernelGetFunction(abi::Function*, abi::Kernel);
 abi::Return cuFuncLoad(abi::Function);
+abi::Return cuKernelSetAttribute(int, int, abi::Kernel, abi::Device);
 abi::Return cuLaunchKernel(abi::Function, unsigned, unsigned, unsigned, unsigned, unsigned,
                            unsigned, unsigned, abi::Stream, void**, void**);
 
@@ -61,6 +62,8 @@ abi::Return cuMemAlloc_v2(abi::DevicePointer*, std::size_t);
 abi::Return cuMemFree_v2(abi::DevicePointer);
 abi::Return cuMemsetD8_v2(abi::DevicePointer, unsigned char, std::size_t);
 abi::Return cuMemcpyDtoH_v2(void*, abi::DevicePointer, std::size_t);
+abi::Return cuMemcpyHtoDAsync_v2(abi::DevicePointer, const void*, std::size_t, abi::Stream);
+abi::Return cuMemcpyDtoHAsync_v2(void*, abi::DevicePointer, std::size_t, abi::Stream);
 abi::Return cuMemHostAlloc(void**, std::size_t, unsigned);
 abi::Return cuMemFreeHost(void*);
 abi::Return cuMemHostGetDevicePointer_v2(abi::DevicePointer*, void*, unsigned);

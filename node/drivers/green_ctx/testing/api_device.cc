@@ -20,11 +20,13 @@ constexpr std::size_t kLazyBytes = std::size_t{64} << 20;  // larger blocks come
 Return take_memory(World& world, std::size_t bytes, bool on_host, std::uint64_t& address) {
   if (bytes == 0) return Return::invalid_value;
   if (!on_host && world.taken() + bytes > world.config.memory) return Return::out_of_memory;
+  device::CodeEngine* const engine = on_host ? nullptr : device::code_engine;
   const bool lazy = bytes >= kLazyBytes;
-  void* memory = lazy ? std::calloc(1, bytes) : std::malloc(bytes);
-  if (!memory) return Return::out_of_memory;
-  if (!lazy) std::memset(memory, 0xA5, bytes);
-  address = reinterpret_cast<std::uint64_t>(memory);
+  address =
+      engine ? engine->allocate(bytes)
+             : reinterpret_cast<std::uint64_t>(lazy ? std::calloc(1, bytes) : std::malloc(bytes));
+  if (address == 0) return Return::out_of_memory;
+  if (!lazy) std::memset(World::at(address, bytes), 0xA5, bytes);
   world.blocks[address] = {.bytes = bytes, .on_host = on_host, .zeroed = lazy};
   return Return::success;
 }
@@ -33,7 +35,10 @@ Return free_memory(World& world, std::uint64_t address, bool on_host) {
   const auto block = world.blocks.find(address);
   if (block == world.blocks.end() || block->second.on_host != on_host) return Return::invalid_value;
   world.blocks.erase(block);
-  std::free(reinterpret_cast<void*>(address));
+  if (device::code_engine && !on_host)
+    device::code_engine->release(address);
+  else
+    std::free(reinterpret_cast<void*>(address));
   return Return::success;
 }
 
@@ -174,7 +179,7 @@ Return cuMemsetD8_v2(abi::DevicePointer pointer, unsigned char value, std::size_
   if (!call->holds(pointer, bytes)) return Return::invalid_value;
   const auto block = call->blocks.find(pointer);
   if (value == 0 && block != call->blocks.end() && block->second.zeroed) return Return::success;
-  std::memset(reinterpret_cast<void*>(pointer), value, bytes);
+  std::memset(World::at(pointer, bytes), value, bytes);
   return Return::success;
 }
 
@@ -184,8 +189,8 @@ Return cuMemcpyDtoH_v2(void* to, abi::DevicePointer from, std::size_t bytes) {
   if (!call->holds(from, bytes)) return Return::invalid_value;
   // Word by word: kernels may write beside it.
   auto* words = static_cast<std::uint64_t*>(to);
-  for (std::size_t i = 0; i < bytes / 8; ++i)
-    words[i] = std::atomic_ref(*reinterpret_cast<std::uint64_t*>(from + 8 * i)).load();
+  auto* const all = static_cast<std::uint64_t*>(World::at(from, bytes));
+  for (std::size_t i = 0; i < bytes / 8; ++i) words[i] = std::atomic_ref(all[i]).load();
   return Return::success;
 }
 

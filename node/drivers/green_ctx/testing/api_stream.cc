@@ -1,4 +1,6 @@
 // Streams, events, kernels.
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "drivers/green_ctx/testing/api.h"
@@ -12,7 +14,7 @@ using Needs = Call::Needs;
 // The entries of a PTX text and how many parameters each has; none when it is no PTX.
 std::vector<Entry> entries_of(std::string_view ptx) {
   std::vector<Entry> entries;
-  if (!ptx.starts_with(".version")) return entries;
+  if (ptx.find(".version") == ptx.npos) return entries;
   constexpr std::string_view kEntry = ".entry ", kParameter = ".param .u64";
   for (std::size_t at = ptx.find(kEntry); at != ptx.npos; at = ptx.find(kEntry, at + 1)) {
     const std::size_t open = ptx.find('(', at), close = ptx.find(')', at);
@@ -151,7 +153,14 @@ Return cuLibraryLoadData(abi::Library* library, const void* image, int*, void**,
   if (!image || options != 0 || library_options != 0) return Return::invalid_value;
   auto entries = entries_of(static_cast<const char*>(image));
   if (entries.empty()) return Return::invalid_image;
+  const bool probes =
+      std::ranges::all_of(entries, [](const Entry& entry) { return known_kernel(entry.name); });
+  const std::uint64_t module = probes || !device::code_engine
+                                   ? 0
+                                   : device::code_engine->load(static_cast<const char*>(image));
+  if (!probes && device::code_engine && module == 0) return Return::invalid_ptx;
   *library = call->handle<abi::Library>();
+  if (module != 0) call->modules[*library] = module;
   call->libraries[*library] = std::move(entries);
   return Return::success;
 }
@@ -170,7 +179,7 @@ Return cuLibraryGetKernel(abi::Kernel* kernel, abi::Library library, const char*
   for (const Entry& entry : known->second) {
     if (entry.name != name) continue;
     *kernel = call->handle<abi::Kernel>();
-    call->kernels[*kernel] = {library, entry};
+    call->kernels[*kernel] = {library, entry, *kernel};
     return Return::success;
   }
   return Return::not_found;
@@ -189,6 +198,41 @@ Return cuFuncLoad(abi::Function function) {
   Call call("cuFuncLoad", Needs::context);
   if (call.code() != Return::success) return call.code();
   return call->functions.contains(function) ? Return::success : Return::invalid_handle;
+}
+
+Return cuKernelSetAttribute(int attribute, int value, abi::Kernel kernel, abi::Device device) {
+  Call call("cuKernelSetAttribute", Needs::initialised);
+  if (call.code() != Return::success) return call.code();
+  if (!call->kernels.contains(kernel)) return Return::invalid_handle;
+  if (attribute != abi::kMaxDynamicShared || device < 0 || device >= call->config.devices ||
+      value < 0 || value > 227 * 1024)
+    return Return::invalid_value;
+  call->most_shared[kernel] = static_cast<unsigned>(value);
+  return Return::success;
+}
+
+// Copies of memory that is not pinned would wait for the stream.
+static Return copy(const char* name, abi::Stream stream, abi::DevicePointer memory, void* host,
+                   std::size_t bytes, bool in) {
+  Call call(name, Needs::context);
+  if (call.code() != Return::success) return call.code();
+  std::shared_ptr<Stream> on;
+  if (const Return found = find_stream(*call, stream, on); found != Return::success) return found;
+  if (!call->holds(memory, bytes) || !call->pinned(host, bytes)) return Return::invalid_value;
+  void* const there = World::at(memory, bytes);
+  enqueue(*call, on,
+          [=] { in ? std::memcpy(there, host, bytes) : std::memcpy(host, there, bytes); });
+  return Return::success;
+}
+
+Return cuMemcpyHtoDAsync_v2(abi::DevicePointer to, const void* from, std::size_t bytes,
+                            abi::Stream stream) {
+  return copy("cuMemcpyHtoDAsync", stream, to, const_cast<void*>(from), bytes, true);
+}
+
+Return cuMemcpyDtoHAsync_v2(void* to, abi::DevicePointer from, std::size_t bytes,
+                            abi::Stream stream) {
+  return copy("cuMemcpyDtoHAsync", stream, from, to, bytes, false);
 }
 
 Return cuLaunchKernel(abi::Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,

@@ -47,6 +47,9 @@ const char* fake_cuda_failed();
 int fake_cuda_calls(const char* name);
 // The SMs of group `index` of the last split, into `sms`; their number.
 int fake_cuda_group(int index, int* sms, int room);
+// Kernels that were launched since the reset, in order; of one its name and on how many SMs.
+int fake_cuda_launches();
+const char* fake_cuda_launch(int number, int* sms);
 }
 
 }  // namespace partita::fake_cuda

@@ -6,6 +6,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "drivers/green_ctx/cuda_kernels.h"
@@ -33,6 +35,8 @@ class FakeWorld {
     find(failed_, library, "fake_cuda_failed");
     find(calls_, library, "fake_cuda_calls");
     find(group_, library, "fake_cuda_group");
+    find(launches_, library, "fake_cuda_launches");
+    find(launch_, library, "fake_cuda_launch");
     reset_(&config);
   }
 
@@ -56,6 +60,16 @@ class FakeWorld {
   }
   std::string failed() const { return failed_(); }
   int calls(const char* name) const { return calls_(name); }
+  // Kernels that were launched, in order, and on how many SMs.
+  std::vector<std::pair<std::string, std::size_t>> launched() const {
+    std::vector<std::pair<std::string, std::size_t>> all;
+    for (int i = 0; i < launches_(); ++i) {
+      int sms = 0;
+      const char* const name = launch_(i, &sms);
+      all.emplace_back(name, static_cast<std::size_t>(sms));
+    }
+    return all;
+  }
   std::vector<int> group(int index) const {
     std::vector<int> sms(512);
     sms.resize(static_cast<std::size_t>(group_(index, sms.data(), 512)));
@@ -75,6 +89,8 @@ class FakeWorld {
   decltype(&fake_cuda::fake_cuda_failed) failed_ = nullptr;
   decltype(&fake_cuda::fake_cuda_calls) calls_ = nullptr;
   decltype(&fake_cuda::fake_cuda_group) group_ = nullptr;
+  decltype(&fake_cuda::fake_cuda_launches) launches_ = nullptr;
+  decltype(&fake_cuda::fake_cuda_launch) launch_ = nullptr;
 };
 
 }  // namespace partita::drivers::green_ctx

@@ -24,7 +24,8 @@ bool is_memory(std::uint64_t address, std::size_t bytes) {
 }
 
 std::atomic_ref<std::uint64_t> word(std::uint64_t address) {
-  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(address));
+  const std::lock_guard lock(world().mutex);
+  return std::atomic_ref(*static_cast<std::uint64_t*>(World::at(address, 8)));
 }
 
 // Of the kernels of node/drivers/green_ctx/probe_ptx.h, by their description.
@@ -72,13 +73,13 @@ Function function_of(std::string_view name) {
 }
 
 // Spreads work-groups over SMs: in turn from a random one on, but every fourth wherever it likes.
-void run_groups(Function function, const Arguments& arguments, const Place& place,
+void run_groups(const std::function<void(const GroupAt&)>& run, const Place& place,
                 std::uint64_t groups) {
   thread_local std::mt19937_64 random(std::hash<std::thread::id>{}(std::this_thread::get_id()));
   const std::uint64_t first = random();
   for (std::uint64_t group = 0; group < groups && !is_lost(); ++group) {
     const std::uint64_t at = random() % 4 == 0 ? random() : first + group;
-    function(arguments, {group, place.sms[at % place.sms.size()]});
+    run({group, place.sms[at % place.sms.size()]});
   }
 }
 
@@ -116,23 +117,54 @@ Return find_stream(World& world, abi::Stream handle, std::shared_ptr<Stream>& fo
   return Return::success;
 }
 
+bool known_kernel(std::string_view name) { return function_of(name) != nullptr; }
+
+// A launch that the engine runs; a fault loses the device.
+static std::function<void(const GroupAt&)> engine_run(const World& world, const KernelOf& kernel,
+                                                      const abi::KernelNodeParams& params) {
+  const auto module = world.modules.find(kernel.library);
+  if (module == world.modules.end()) return nullptr;
+  auto run = device::code_engine->launch({.module = module->second,
+                                          .kernel = kernel.entry.name,
+                                          .grid = {params.grid_x, params.grid_y, params.grid_z},
+                                          .block = {params.block_x, params.block_y, params.block_z},
+                                          .shared = params.shared_bytes,
+                                          .arguments = params.arguments});
+  if (!run) return nullptr;
+  return [run = std::move(run)](const GroupAt& at) {
+    if (!run(static_cast<std::int64_t>(at.group))) lose(Return::illegal_address);
+  };
+}
+
 std::function<void()> kernel_run(World& world, const KernelOf& kernel, const Place& place,
                                  const abi::KernelNodeParams& params) {
-  const Function function = function_of(kernel.entry.name);
-  if (!function || !world.libraries.contains(kernel.library)) return nullptr;
-  if (params.extra || (kernel.entry.parameters > 0 && !params.arguments)) return nullptr;
-  if (params.grid_x < 1 || params.grid_x > 0x7FFFFFFF || params.grid_y != 1 || params.grid_z != 1 ||
-      params.block_x < 1 || params.block_x > 1024 || params.block_y != 1 || params.block_z != 1 ||
-      params.shared_bytes > 48 * 1024)
+  constexpr unsigned kMostX = 0x7FFFFFFF, kMostOther = 65'535;
+  if (!world.libraries.contains(kernel.library) || params.extra ||
+      (kernel.entry.parameters > 0 && !params.arguments))
     return nullptr;
-  Arguments arguments;
-  for (std::size_t i = 0; i < kernel.entry.parameters; ++i) {
-    if (!params.arguments[i]) return nullptr;
-    arguments.push_back(*static_cast<const std::uint64_t*>(params.arguments[i]));
+  const auto most = world.most_shared.find(kernel.handle);
+  if (params.grid_x < 1 || params.grid_x > kMostX || params.grid_y < 1 ||
+      params.grid_y > kMostOther || params.grid_z < 1 || params.grid_z > kMostOther ||
+      params.block_x < 1 || params.block_y < 1 || params.block_z < 1 || params.block_z > 64 ||
+      std::uint64_t{params.block_x} * params.block_y * params.block_z > 1024 ||
+      params.shared_bytes > (most == world.most_shared.end() ? 48 * 1024 : most->second))
+    return nullptr;
+  const std::uint64_t groups = std::uint64_t{params.grid_x} * params.grid_y * params.grid_z;
+  std::function<void(const GroupAt&)> run;
+  if (const Function function = function_of(kernel.entry.name)) {
+    if (groups != params.grid_x) return nullptr;
+    Arguments arguments;
+    for (std::size_t i = 0; i < kernel.entry.parameters; ++i) {
+      if (!params.arguments[i]) return nullptr;
+      arguments.push_back(*static_cast<const std::uint64_t*>(params.arguments[i]));
+    }
+    run = [function, arguments](const GroupAt& at) { function(arguments, at); };
+  } else {
+    run = engine_run(world, kernel, params);
   }
-  return [function, arguments, place, groups = params.grid_x] {
-    run_groups(function, arguments, place, groups);
-  };
+  if (!run) return nullptr;
+  world.launched.emplace_back(kernel.entry.name, static_cast<int>(place.sms.size()));
+  return [run = std::move(run), place, groups] { run_groups(run, place, groups); };
 }
 
 }  // namespace partita::fake_cuda

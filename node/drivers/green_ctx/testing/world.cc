@@ -40,6 +40,20 @@ bool World::holds(std::uint64_t address, std::size_t bytes) const {
   return address + bytes <= block->first + block->second.bytes;
 }
 
+bool World::pinned(const void* memory, std::size_t bytes) const {
+  const auto address = reinterpret_cast<std::uint64_t>(memory);
+  auto block = blocks.upper_bound(address);
+  if (block == blocks.begin()) return false;
+  --block;
+  return block->second.on_host && address + bytes <= block->first + block->second.bytes;
+}
+
+void* World::at(std::uint64_t address, std::size_t bytes) {
+  std::byte* const own =
+      device::code_engine ? device::code_engine->bytes_at(address, bytes) : nullptr;
+  return own ? own : reinterpret_cast<void*>(address);
+}
+
 // Codes after which a real process can only start afresh.
 static bool loses(int code) {
   return code == 214 || code == 220 || code == 226 || (code >= 700 && code < 800 && code != 701);
@@ -111,7 +125,12 @@ void fake_cuda_reset(const Config* config) {
   for (const auto& stream : streams)
     if (stream->thread.joinable()) stream->thread.join();
   const std::lock_guard lock(fresh.mutex);
-  for (const auto& [address, block] : fresh.blocks) std::free(reinterpret_cast<void*>(address));
+  for (const auto& [address, block] : fresh.blocks) {
+    if (partita::device::code_engine && !block.on_host)
+      partita::device::code_engine->release(address);
+    else
+      std::free(reinterpret_cast<void*>(address));
+  }
   fresh.config = *config;
   fresh.initialised = false;
   fresh.lost = partita::fake_cuda::Return::success;
@@ -126,7 +145,10 @@ void fake_cuda_reset(const Config* config) {
   fresh.streams.clear();
   fresh.events.clear();
   fresh.libraries.clear();
+  fresh.modules.clear();
   fresh.kernels.clear();
+  fresh.most_shared.clear();
+  fresh.launched.clear();
   fresh.functions.clear();
   fresh.graphs.clear();
   fresh.nodes.clear();
@@ -177,5 +199,19 @@ int fake_cuda_group(int index, int* sms, int room) {
   std::copy_n(group.begin(), std::min<std::size_t>(group.size(), static_cast<std::size_t>(room)),
               sms);
   return static_cast<int>(group.size());
+}
+
+int fake_cuda_launches() {
+  World& asked = world();
+  const std::lock_guard lock(asked.mutex);
+  return static_cast<int>(asked.launched.size());
+}
+
+const char* fake_cuda_launch(int number, int* sms) {
+  World& asked = world();
+  const std::lock_guard lock(asked.mutex);
+  const auto& [kernel, on] = asked.launched.at(static_cast<std::size_t>(number));
+  *sms = on;
+  return kernel.c_str();
 }
 }

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/testing/code_engine.h"
 #include "drivers/green_ctx/cuda_abi.h"
 #include "drivers/green_ctx/testing/fake_cuda.h"
 
@@ -65,6 +66,7 @@ struct Entry {
 struct KernelOf {
   abi::Library library = nullptr;
   Entry entry;
+  abi::Kernel handle = nullptr;
 };
 
 struct Node {
@@ -104,7 +106,10 @@ struct World {
   std::map<abi::Stream, std::shared_ptr<Stream>> streams;
   std::map<abi::Event, Event> events;
   std::map<abi::Library, std::vector<Entry>> libraries;
+  std::map<abi::Library, std::uint64_t> modules;  // of the engine, of libraries that it runs
   std::map<abi::Kernel, KernelOf> kernels;
+  std::map<abi::Kernel, unsigned> most_shared;  // where it was set
+  std::vector<std::pair<std::string, int>> launched;
   std::map<abi::Function, abi::Kernel> functions;
   std::set<abi::Graph> graphs;
   std::map<abi::GraphNode, Node> nodes;
@@ -125,6 +130,9 @@ struct World {
   std::size_t taken() const;  // bytes of memory
   // Whether the bytes belong to one block.
   bool holds(std::uint64_t address, std::size_t bytes) const;
+  bool pinned(const void* memory, std::size_t bytes) const;
+  // Where bytes of a block are in this process.
+  static void* at(std::uint64_t address, std::size_t bytes);
 };
 
 World& world();
@@ -158,6 +166,8 @@ std::vector<abi::Context>& current_contexts();
 void enqueue(World& world, const std::shared_ptr<Stream>& stream, std::function<void()> work);
 // The stream of a handle, or what is wrong with it.
 Return find_stream(World& world, abi::Stream handle, std::shared_ptr<Stream>& found);
+// Whether a kernel of this name is known without an engine.
+bool known_kernel(std::string_view name);
 // A kernel that was given arguments, ready to run on a place. Null where something is wrong.
 std::function<void()> kernel_run(World& world, const KernelOf& kernel, const Place& place,
                                  const abi::KernelNodeParams& params);

@@ -26,6 +26,7 @@ abi::Status call(const char* name, Kind kind, Body body) {
     m.violated(std::string(name) + " in a thread without a device");
     return abi::Status::invalid_context;
   }
+  if (kind == Kind::on_device && m.lost) return abi::Status::illegal_address;
   const abi::Status done = body(m, lock);
   if (done == abi::Status::invalid_handle)
     m.violated(std::string(name) + " with a handle that is not alive");

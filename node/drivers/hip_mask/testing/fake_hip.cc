@@ -174,7 +174,7 @@ Status hipStreamSynchronize(abi::Stream stream) {
     if (!state) return Status::invalid_handle;
     const std::int64_t all = state->given;
     m.changed.wait(lock, [&] { return state->ended >= all; });
-    return Status::success;
+    return m.lost ? Status::illegal_address : Status::success;
   });
 }
 Status hipStreamQuery(abi::Stream stream) {
@@ -238,8 +238,13 @@ Status hipModuleLoadData(abi::Module* module, const void* image) {
   return call("hipModuleLoadData", Kind::on_device, [&](Machine& m, Lock&) {
     const auto* text = static_cast<const char*>(image);
     if (!text || std::strcmp(text, kMagic) != 0) return Status::invalid_image;
+    const char* const source = text + sizeof kMagic;
+    std::uint64_t of_engine = 0;
+    if (device::code_engine && std::strstr(source, "__global__") == nullptr)
+      of_engine = device::code_engine->load(source);
     *module = static_cast<abi::Module>(m.next_handle());
-    m.modules.emplace(*module, text + sizeof kMagic);
+    if (of_engine != 0) m.of_engine[*module] = of_engine;
+    m.modules.emplace(*module, source);
     return Status::success;
   });
 }
@@ -253,6 +258,13 @@ Status hipModuleGetFunction(abi::Function* function, abi::Module module, const c
   return call("hipModuleGetFunction", Kind::on_device, [&](Machine& m, Lock&) {
     const auto loaded = m.modules.find(module);
     if (loaded == m.modules.end()) return Status::invalid_handle;
+    if (const auto own = m.of_engine.find(module);
+        own != m.of_engine.end() && device::code_engine->has(own->second, name)) {
+      *function = static_cast<abi::Function>(m.next_handle());
+      m.functions[*function] = {module, nullptr};
+      m.named[*function] = name;
+      return Status::success;
+    }
     const HostFunction* known = host_function(name);
     if (!known || loaded->second.find("void " + std::string(name) + "(") == std::string::npos)
       return Status::not_found;
@@ -263,15 +275,24 @@ Status hipModuleGetFunction(abi::Function* function, abi::Module module, const c
 }
 // NOLINTNEXTLINE(readability-function-size): the signature is HIP's
 Status hipModuleLaunchKernel(abi::Function function, unsigned x, unsigned y, unsigned z,
-                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned,
+                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                              abi::Stream stream, void** arguments, void** extra) {
   return call("hipModuleLaunchKernel", Kind::on_device, [&](Machine& m, Lock&) {
     StreamState* state = alive(m, stream);
     const auto found = m.functions.find(function);
     if (!state || found == m.functions.end()) return Status::invalid_handle;
-    if (x == 0 || y != 1 || z != 1 || block_x == 0 || block_y != 1 || block_z != 1 || extra ||
-        std::uint64_t{x} * block_x > 0xFFFFFFFF)
+    if (x == 0 || block_x == 0 || extra || std::uint64_t{x} * block_x > 0xFFFFFFFF)
       return Status::invalid_configuration;
+    if (!found->second.second) {
+      const bool taken = m.launch(*state, {.module = m.of_engine.at(found->second.first),
+                                           .kernel = m.named.at(function),
+                                           .grid = {x, y, z},
+                                           .block = {block_x, block_y, block_z},
+                                           .shared = shared,
+                                           .arguments = arguments});
+      return taken ? Status::success : Status::invalid_configuration;
+    }
+    if (y != 1 || z != 1 || block_y != 1 || block_z != 1) return Status::invalid_configuration;
     m.launch(*state, *found->second.second, arguments, x);
     return Status::success;
   });
@@ -297,13 +318,17 @@ Status hipHostFree(void* memory) {
 }
 Status hipMalloc(void** memory, std::size_t bytes) {
   return call("hipMalloc", Kind::on_device, [&](Machine& m, Lock&) {
-    *memory = m.next_handle();
+    *memory = device::code_engine ? reinterpret_cast<void*>(device::code_engine->allocate(bytes))
+                                  : m.next_handle();
+    if (!*memory) return Status::out_of_memory;
     m.device.emplace(*memory, bytes);
     return Status::success;
   });
 }
 Status hipFree(void* memory) {
   return call("hipFree", Kind::destroying, [&](Machine& m, Lock&) {
+    if (device::code_engine && m.device.contains(memory))
+      device::code_engine->release(reinterpret_cast<std::uintptr_t>(memory));
     return m.device.erase(memory) == 1 ? Status::success : Status::invalid_handle;
   });
 }
@@ -329,7 +354,8 @@ int hiprtcCreateProgram(abi::Program* program, const char* source, const char*, 
 int hiprtcCompileProgram(abi::Program program, int, const char**) {
   return static_cast<int>(call("hiprtcCompileProgram", Kind::on_device, [&](Machine& m, Lock&) {
     if (!m.programs.contains(program)) return Status::invalid_handle;
-    if (!m.programs.at(program).starts_with("#define GFX_MAJOR " +
+    if (m.programs.at(program).find("partita_note") != std::string::npos &&
+        !m.programs.at(program).starts_with("#define GFX_MAJOR " +
                                             std::to_string(m.board.gfx / 10000) + "\n"))
       m.violated("hiprtcCompileProgram of a source for another GPU");
     return m.board.compiles ? Status::success : static_cast<Status>(6);

@@ -161,7 +161,9 @@ Status hipLaunchByPtr(const void* function) {
 // ---- other work ----
 
 Status hipMemcpyAsync(void* to, const void* from, std::size_t bytes, int, abi::Stream stream) {
-  return push("hipMemcpyAsync", stream, [=] { std::memcpy(to, from, bytes); });
+  void* const there = Machine::at(to, bytes);
+  const void* const here = Machine::at(from, bytes);
+  return push("hipMemcpyAsync", stream, [=] { std::memcpy(there, here, bytes); });
 }
 Status hipMemsetD32Async(void* to, int value, std::size_t count, abi::Stream stream) {
   return push("hipMemsetD32Async", stream, [=] {

@@ -109,6 +109,8 @@ void Machine::reset(const Board& next) {
   created = fails_in = fails_with = 0;
   failed = false;
   violation.clear();
+  launched.clear();
+  lost = false;
 }
 
 int Machine::alive() const {
@@ -209,6 +211,28 @@ void Machine::launch(StreamState& stream, const HostFunction& kernel, void** arg
                     kernel.run(values, group, sites[turn], gfx);
                   }
                 }});
+}
+
+bool Machine::launch(StreamState& stream, const device::CodeEngine::Launch& launch) {
+  auto run = device::code_engine->launch(launch);
+  if (!run) return false;
+  const auto& [x, y, z] = launch.grid;
+  launched.push_back({launch.kernel, stream.words});
+  push(stream, {[] { return true; },
+                [this, run = std::move(run), groups = std::int64_t{x} * y * z] {
+                  bool right = true;
+                  for (std::int64_t group = 0; right && group < groups; ++group) right = run(group);
+                  const std::lock_guard lock(mutex);
+                  lost |= !right;
+                }});
+  return true;
+}
+
+void* Machine::at(const void* memory, std::size_t bytes) {
+  std::byte* const own = device::code_engine ? device::code_engine->bytes_at(
+                                                   reinterpret_cast<std::uintptr_t>(memory), bytes)
+                                             : nullptr;
+  return own ? own : const_cast<void*>(memory);
 }
 
 void Machine::work(StreamState& stream) {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/testing/code_engine.h"
 #include "drivers/hip_mask/hip_abi.h"
 #include "drivers/hip_mask/testing/fake_hip.h"
 
@@ -78,6 +79,10 @@ class Machine {
   StreamState* find_stream(void* stream);
   void push(StreamState& stream, Item item);
   void launch(StreamState& stream, const HostFunction& kernel, void** arguments, unsigned groups);
+  // The same of a function that the engine runs; whether any device takes it.
+  bool launch(StreamState& stream, const device::CodeEngine::Launch& launch);
+  // Where bytes of device memory are in this process; of the host's, where they are.
+  static void* at(const void* memory, std::size_t bytes);
   // Ends an idle stream's thread.
   void close(std::unique_lock<std::mutex>& lock, void* stream);
 
@@ -90,6 +95,8 @@ class Machine {
   std::map<void*, std::string> modules;                              // their source
   std::map<void*, std::string> programs;                             // of hiprtc, likewise
   std::map<void*, std::pair<void*, const HostFunction*>> functions;  // and their modules
+  std::map<void*, std::uint64_t> of_engine;                          // modules that it runs
+  std::map<void*, std::string> named;                                // functions of those
   std::map<const void*, const HostFunction*> registered;             // of <<< >>>
   std::map<void*, std::vector<Item>> graphs;
   std::vector<Launched> launched;
@@ -102,6 +109,7 @@ class Machine {
   int fails_with = 0;
   bool failed = false;
   std::string violation;
+  bool lost = false;  // a kernel has done wrong
 
  private:
   void work(StreamState& stream);
