@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "act/capacity.h"
+#include "plan/streams.h"
 
 namespace partita::actuate {
 namespace {
@@ -42,6 +43,11 @@ Done Notebook::assign(const Assignment& wanted) {
 }
 
 Done Executor::run(const Change& change, const device::NodeState& state) {
+  // The supervisor waits for streams of what runs now.
+  Seconds streams = plan::kUsualDrain;
+  for (const plan::Terms& one : book_.assignment.services)
+    if (one.tokens) streams = std::max(streams, plan::drain_of(one));
+  drain_timeout_ = options_.drain_timeout + (streams - plan::kUsualDrain);
   change_ = &change;
   there_.clear();
   stopped_.clear();
@@ -368,7 +374,7 @@ AskUsers Executor::users_of(const Place& place) const {
 }
 
 Done Executor::drain(const Step& step) {
-  const std::int64_t until = talk_.now + ns(options_.drain_timeout);
+  const std::int64_t until = talk_.now + ns(drain_timeout_);
   const AskUsers question = users_of(step.place);
   bool told = false;
   while (true) {
@@ -385,17 +391,16 @@ Done Executor::drain(const Step& step) {
     const Result<void> back = co_await put_back();
     if (!back) co_return back;
     if (talk_.interrupted) co_return failed(interrupted_error(false));
-    Error error{
-        ErrorCode::in_use,
-        fmt::format("still held by {} after {} s", users->text, options_.drain_timeout.value),
-        to_string(step.place)};
+    Error error{ErrorCode::in_use,
+                fmt::format("still held by {} after {} s", users->text, drain_timeout_.value),
+                to_string(step.place)};
     co_return failed(std::move(error));
   }
 }
 
 template <class Question>
 Done Executor::once_free(const Question& question) {
-  const std::int64_t until = talk_.now + ns(options_.drain_timeout);
+  const std::int64_t until = talk_.now + ns(drain_timeout_);
   while (true) {
     ++driver_calls_;
     const Result<void> done = co_await talk_.ask(question);

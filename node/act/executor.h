@@ -98,6 +98,7 @@ class Executor {
   std::vector<Unconfirmed> unconfirmed_;
   long driver_calls_ = 0;
   bool waited_in_vain_ = false;
+  Seconds drain_timeout_;  // with what streams take longer than usual
 };
 
 // What is said when somebody wants a change to end.

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/unicode.h"
+#include "plan/streams.h"
 
 namespace partita::actuate {
 namespace {
@@ -124,6 +125,8 @@ void Supervisor::follow(const Assignment& assignment) {
   followed_ = true;
   revision_ = assignment.revision;
   wanted_.clear();
+  for (const plan::Terms& one : assignment.services)
+    if (one.tokens) drains_[one.name] = plan::drain_of(one);
   for (const AssignedSegment& segment : assignment.segments)
     if (segment.processes > 0) wanted_[segment.device] = work_of(segment);
 }
@@ -237,7 +240,11 @@ void Supervisor::stop(Worker& worker, std::int64_t now_ns) {
   if (!worker.living() || (worker.kill_ns && now_ns < *worker.kill_ns)) return;
   if (!worker.kill_ns && !worker.hung && pulse_.streams(worker)) {
     worker.record.answering = Answering::leaving;  // the gateway reads it, and sends it no more
-    if (!worker.drain_ns) worker.drain_ns = now_ns + options_.policy.drain_ns;
+    if (!worker.drain_ns) {
+      const auto drain = drains_.find(worker.record.segment.service);
+      const Seconds takes = drain == drains_.end() ? plan::kUsualDrain : drain->second;
+      worker.drain_ns = now_ns + static_cast<std::int64_t>(takes.value * 1e9);
+    }
     if (now_ns < *worker.drain_ns) return;
   }
   const StopSignal signal = worker.kill_ns ? StopSignal::kill : StopSignal::terminate;

@@ -31,12 +31,12 @@
 #include "base/files.h"
 #include "base/processes.h"
 #include "base/result.h"
+#include "base/units.h"
 
 namespace partita::actuate {
 
 struct WorkerPolicy {
   std::int64_t grace_ns = 10'000'000'000;      // from terminate to kill
-  std::int64_t drain_ns = 45'000'000'000;      // before it, for streams: less than apply waits
   std::int64_t first_wait_ns = 1'000'000'000;  // before a restart; doubles with quick failures
   std::int64_t longest_wait_ns = 60'000'000'000;
   std::int64_t seldom_ns = 300'000'000'000;       // between tries of what was given up
@@ -208,6 +208,7 @@ class Supervisor {
   FileLock lock_;
   bool followed_ = false;
   long revision_ = 0;
+  std::map<std::string, Seconds> drains_;          // by service, also of those that were
   std::map<std::string, AssignedSegment> wanted_;  // by device
   std::map<std::string, Group> groups_;            // by device
   bool stopping_ = false;

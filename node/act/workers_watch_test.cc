@@ -33,6 +33,7 @@ struct Watched {
   int probes = 0;
   SimProcesses processes{clock, [this](const ProcessSpec& spec) { return behaviour(spec); }};
   std::optional<GatewayState> gateway;
+  std::vector<plan::Terms> services;
   std::vector<std::string> log;
   std::optional<WorkerProbe> probe;
   std::unique_ptr<Supervisor> supervisor;
@@ -60,6 +61,7 @@ struct Watched {
     ASSERT_TRUE(supervisor->recover(clock.now));
     Assignment assignment;
     assignment.segments = {{"MIG-1", "GPU", "1g.10gb", 0, "a", 4, 1, 0}};
+    assignment.services = services;
     supervisor->follow(assignment);
     run_for(0);
   }
@@ -99,6 +101,26 @@ TEST(WorkersWatch, StreamsAreWaitedFor) {
     world.run_for((end ? 1 : 15) * kWatchSecond);
     EXPECT_EQ(world.workers(), 0);
   }
+}
+
+// Answers of 2,000 tokens of 50 ms: 100 s, also when the service is no longer wanted.
+TEST(WorkersWatch, LongStreamsAreWaitedForLonger) {
+  Watched world;
+  plan::Terms& terms = world.services.emplace_back();
+  terms.name = "a";
+  terms.tokens = plan::TokenTerms{.ttft = Millis{500}, .tpot = Millis{50}};
+  terms.tokens->lengths = plan::TokenPair{10, 2000};
+  world.start();
+  world.gateway.emplace().workers = {{.device = "MIG-1",
+                                      .service = "a",
+                                      .pid = world.worker().pid,
+                                      .state = WorkerReadiness::leaving,
+                                      .open = 1}};
+  world.supervisor->follow({});
+  world.run_for(98 * kWatchSecond);
+  EXPECT_EQ(world.workers(), 1);
+  world.run_for(5 * kWatchSecond);
+  EXPECT_EQ(world.workers(), 0);
 }
 
 // Nobody is waited for of whom the gateway does not say that it may stream.

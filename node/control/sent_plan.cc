@@ -14,13 +14,6 @@ namespace {
 
 constexpr std::size_t kReasonsSaid = 3;
 
-plan::GpuTenancies tenancies_of(const plan::PlannedGpu& gpu) {
-  plan::GpuTenancies all{gpu.index, true, {}};
-  for (const plan::PlannedInstance& one : gpu.instances)
-    all.tenants.push_back({one.profile, one.start, one.service, one.batch, one.processes});
-  return all;
-}
-
 // The plan with the indexes of the node's GPUs, chosen so that the least changes.
 Result<plan::ServingPlan> on_these_gpus(const GpuUse& use, plan::ServingPlan plan,
                                         const plan::ServingPlan& current) {
@@ -32,9 +25,9 @@ Result<plan::ServingPlan> on_these_gpus(const GpuUse& use, plan::ServingPlan pla
   }
   for (const auto& [model, all] : wanted) {
     std::vector<plan::GpuTenancies> next, there;
-    for (const std::size_t i : all) next.push_back(tenancies_of(plan.gpus[i]));
+    for (const std::size_t i : all) next.push_back(plan::tenancies_of(plan.gpus[i]));
     for (const plan::PlannedGpu& gpu : current.gpus)
-      if (gpu.model == model) there.push_back(tenancies_of(gpu));
+      if (gpu.model == model) there.push_back(plan::tenancies_of(gpu));
     if (next.size() > there.size() || there.size() > plan::kMaxMatchedGpus)
       return failed({ErrorCode::infeasible,
                      fmt::format("the plan takes {} GPUs of model {}; {} of {} can be used here",

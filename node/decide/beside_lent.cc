@@ -6,7 +6,6 @@
 #include <functional>
 #include <utility>
 
-#include "decide/in_place.h"
 #include "decide/keeping.h"
 #include "hw/layout.h"
 #include "plan/changes.h"

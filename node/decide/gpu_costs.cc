@@ -145,19 +145,6 @@ Result<void> set_power(Files& files, const ObjectiveFiles& named, const std::vec
   return {};
 }
 
-Result<void> check_energy(const plan::ServingProblem& problem) {
-  if (problem.survive > 0)
-    return bad_input("--objective",
-                     "energy is not planned together with GPUs that may be lost (--survive)");
-  for (const plan::Service& service : problem.services)
-    if (service.spread || !service.avoid.empty())
-      return bad_input("--objective",
-                       fmt::format("energy is not planned for services that keep apart "
-                                   "(anti_affinity of service '{}')",
-                                   service.name));
-  return {};
-}
-
 // Watts above idle of a model on so many units at the highest clock: between its points in their
 // largest batches.
 double busy_on(const plan::ModelResponse& model, Mhz clock, double units) {
@@ -266,7 +253,6 @@ Result<void> set_objective(Files& files, const ObjectiveFiles& named,
     return set_prices(own, sources, problem);
   }
   problem.goal = plan::Goal::energy;
-  TRY(check_energy(problem));
   return set_power(files, named, own, sources, problem);
 }
 

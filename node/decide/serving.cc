@@ -10,11 +10,11 @@
 
 #include "base/append.h"
 #include "base/nearest.h"
-#include "decide/in_place.h"
 #include "decide/pipelines.h"
 #include "plan/digest.h"
 #include "plan/predictions.h"
 #include "planners/serving/finish.h"
+#include "planners/serving/in_place.h"
 #include "planners/serving/pool_memo.h"
 #include "planners/serving/token_points.h"
 #include "verify/pool_memo.h"
@@ -248,19 +248,11 @@ bool some_add_up(const plan::ServingProblem& problem) {
   return std::ranges::any_of(problem.services, plan::adds_up);
 }
 
-// Whether planning again begins with no regard to what runs: where a service may be put on groups
-// of GPUs, or is a set of models.
+// Whether planning again begins with no regard to what runs.
 bool from_nothing(const plan::ServingProblem& problem) {
-  if (std::ranges::any_of(problem.services,
-                          [](const plan::Service& one) { return one.models.has_value(); }))
-    return true;
-  for (const plan::Service& one : problem.services)
-    for (const plan::FleetEntry& entry : problem.fleet)
-      if (const auto found = entry.engines.find(one.model);
-          one.tokens && found != entry.engines.end() &&
-          std::ranges::any_of(found->second, [](const auto& engine) { return engine.gpus > 1; }))
-        return true;
-  return false;
+  return problem.survive > 0 || std::ranges::any_of(problem.services, [](const plan::Service& one) {
+           return one.models.has_value();
+         });
 }
 
 bool worth_more_plans(const plan::ServingProblem& problem, const plan::Objective& found) {
@@ -396,8 +388,9 @@ Result<MadeAgain> make_plan_in_place(const plan::ServingProblem& problem,
   auto made = TRY(make_plan(**find_planner("", "exact"), problem, options));
   MadeAgain again{std::move(made), {}, {}};
   if (!again.made.plan) return again;
-  auto verdict = verify::judge(problem, options.judges_pools,
-                               in_place_of(current, **again.made.plan, problem.fleet));
+  auto verdict =
+      verify::judge(problem, options.judges_pools,
+                    planners::serving::in_place_of(current, **again.made.plan, problem.fleet));
   if (!verdict)
     return failed(refused_by_judge("the plan, put in place", verdict.error().violations));
   again.changes = plan::changes_between(current, **verdict);
@@ -408,16 +401,16 @@ Result<MadeAgain> make_plan_in_place(const plan::ServingProblem& problem,
   again.made.refusals = {
       {plan::kNotFound, "plan", 1.0 * *max_moves, 1.0 * moves,
        "instances may be created (max_moves), and the plan that was found creates so many: it is "
-       "planned from nothing, as with all pipelines whose shares of the SLO change, language "
-       "models on groups of GPUs, sets of models, and GPUs that may be lost"}};
+       "planned from nothing, as with all pipelines whose shares of the SLO change, sets of "
+       "models, "
+       "and GPUs that may be lost"}};
   return again;
 }
 
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options) {
-  if (problem.survive > 0 || from_nothing(problem))
-    return make_plan_in_place(problem, current, max_moves, options);
+  if (from_nothing(problem)) return make_plan_in_place(problem, current, max_moves, options);
   if (has_pipelines(problem)) return pipelines_again(problem, current, max_moves, options);
   planners::serving::IncrementalOutcome again;
   auto made = with_room(

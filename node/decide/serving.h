@@ -48,11 +48,16 @@ struct MadeAgain {
 };
 
 // As make_plan, from what runs now. Without `max_moves` as many instances may be created as needed.
-// Where a service may be put on groups of GPUs the plan is made from nothing, and then takes the
-// GPUs on which most of it runs (in_place.h).
+// With sets of models, and GPUs that may be lost, it is make_plan_in_place.
 Result<MadeAgain> make_plan_again(const plan::ServingProblem& problem,
                                   const plan::ServingPlan& current, std::optional<int> max_moves,
                                   const PlanOptions& options);
+
+// Planned from nothing, with the fewest GPUs and compute slices, on the GPUs on which most of it
+// runs (planners/serving/in_place.h); make_plan_again counts instances that it makes before slices.
+Result<MadeAgain> make_plan_in_place(const plan::ServingProblem& problem,
+                                     const plan::ServingPlan& current, std::optional<int> max_moves,
+                                     const PlanOptions& options);
 
 // Why a plan is too large for so many GPUs, as data; empty when it is not.
 std::vector<plan::Reason> too_many_gpus(const plan::ServingPlan& plan, int max_gpus);

@@ -24,27 +24,6 @@ PlaceKey place_key(const ServingPlan& plan, const PlannedGpu& gpu, const Planned
           one.service, one.group};
 }
 
-// What runs where; a group of GPUs, which follow one another, once.
-std::vector<std::pair<PlaceKey, const PlannedInstance*>> instances_of(const ServingPlan& plan) {
-  std::vector<const PlannedGpu*> gpus;
-  for (const PlannedGpu& gpu : plan.gpus) gpus.push_back(&gpu);
-  std::ranges::stable_sort(gpus, {}, [](const PlannedGpu* gpu) { return gpu->index; });
-  std::vector<std::pair<PlaceKey, const PlannedInstance*>> all;
-  std::map<std::pair<std::string, int>, int>
-      further;  // GPUs of the last group of a service and size
-  for (const PlannedGpu* const gpu : gpus)
-    for (const PlannedInstance& one : gpu->instances) {
-      int& left = further[{one.service, one.group}];
-      if (left > 0) {
-        --left;
-        continue;
-      }
-      left = one.group - 1;
-      all.emplace_back(place_key(plan, *gpu, one), &one);
-    }
-  return all;
-}
-
 // The levels of a pair of GPUs, the least important first, in one number: each level sums to less
 // than the unit of the next. All pairs together stay below 2^62.
 constexpr std::int64_t kSum = std::int64_t{kMaxMatchedGpus} + 1;
@@ -122,6 +101,24 @@ class Matcher {
 
 }  // namespace
 
+std::vector<InstanceAt> instances_of(const std::vector<PlannedGpu>& gpus) {
+  std::vector<const PlannedGpu*> in_order;
+  for (const PlannedGpu& gpu : gpus) in_order.push_back(&gpu);
+  std::ranges::stable_sort(in_order, {}, [](const PlannedGpu* gpu) { return gpu->index; });
+  std::vector<InstanceAt> all;
+  std::map<std::pair<std::string, int>, std::size_t> last;  // group of a service and size
+  for (const PlannedGpu* const gpu : in_order)
+    for (const PlannedInstance& one : gpu->instances) {
+      const auto [known, fresh] = last.try_emplace({one.service, one.group}, all.size());
+      if (fresh || all[known->second].gpus.size() >= at(one.group)) {
+        known->second = all.size();
+        all.push_back({{}, &one});
+      }
+      all[known->second].gpus.push_back(gpu);
+    }
+  return all;
+}
+
 std::string to_string(const Changes& changes) {
   return fmt::format("{} kept, {} restarted, {} moved, {} created, {} removed", changes.kept,
                      changes.restarted, changes.moved, changes.created, changes.removed);
@@ -131,13 +128,13 @@ Changes changes_between(const ServingPlan& current, const ServingPlan& next) {
   std::map<PlaceKey, std::vector<const PlannedInstance*>> running;
   std::set<std::string> ran;
   Changes changes;
-  for (const auto& [key, instance] : instances_of(current)) {
-    running[key].push_back(instance);
+  for (const auto& [gpus, instance] : instances_of(current.gpus)) {
+    running[place_key(current, *gpus.front(), *instance)].push_back(instance);
     ran.insert(instance->service);
     ++changes.removed;
   }
-  for (const auto& [key, instance] : instances_of(next)) {
-    const auto found = running.find(key);
+  for (const auto& [gpus, instance] : instances_of(next.gpus)) {
+    const auto found = running.find(place_key(next, *gpus.front(), *instance));
     if (found == running.end() || found->second.empty()) {
       ++(ran.contains(instance->service) ? changes.moved : changes.created);
       continue;
@@ -149,6 +146,13 @@ Changes changes_between(const ServingPlan& current, const ServingPlan& next) {
     ++(same ? changes.kept : changes.restarted);
   }
   return changes;
+}
+
+GpuTenancies tenancies_of(const PlannedGpu& gpu) {
+  GpuTenancies all{gpu.index, true, {}};
+  for (const PlannedInstance& one : gpu.instances)
+    all.tenants.push_back({one.profile, one.start, one.service, one.batch, one.processes});
+  return all;
 }
 
 std::vector<int> match_gpus(const std::vector<GpuTenancies>& wanted,

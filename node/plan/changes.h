@@ -21,6 +21,14 @@ struct Changes {
 // "3 kept, 0 restarted, 1 moved, 0 created, 1 removed".
 std::string to_string(const Changes& changes);
 
+// An instance and its GPU; of a group of GPUs, which follow one another by index, all of these:
+// fewer where some are not there.
+struct InstanceAt {
+  std::vector<const PlannedGpu*> gpus;
+  const PlannedInstance* instance = nullptr;
+};
+std::vector<InstanceAt> instances_of(const std::vector<PlannedGpu>& gpus);
+
 // What changes from one plan to the next, GPUs taken by index and model. Of several equal instances
 // of one GPU each is kept once. MIG profiles are compared by name.
 Changes changes_between(const ServingPlan& current, const ServingPlan& next);
@@ -38,6 +46,8 @@ struct GpuTenancies {
   bool ready = true;  // false: MIG has to be turned on first
   std::vector<Tenancy> tenants;
 };
+
+GpuTenancies tenancies_of(const PlannedGpu& gpu);
 
 // GPUs on either side that are matched at most; more are refused by a CHECK.
 inline constexpr std::size_t kMaxMatchedGpus = 1024;

@@ -56,15 +56,21 @@ class Objective(harness.CliTest):
         objective = json.loads(out)["objective"]
         self.assertEqual(objective["cost"], 2 * objective["gpus"])
 
-    def test_what_is_not_meant_is_refused(self):
+    def test_spares_and_services_that_keep_apart_pass_verify(self):
         self.write("apart.yaml", SERVICES.replace("800}", "800, anti_affinity: [a]}"))
+        for file, more in (("apart.yaml", []), ("s.yaml", ["--survive", "1"])):
+            with self.subTest(file):
+                inputs = ["--services", file, "--profiles", "p.csv"]
+                self.write("plan.json", self.ok("plan", *inputs, "--gpu", "A100-80GB",
+                                                "--objective", "energy", *more,
+                                                "--format", "json"))
+                self.ok("verify", "plan.json", *inputs)
+
+    def test_what_is_not_meant_is_refused(self):
         for args, message in (
                 (self.plan("--objective", "watts"), "--objective"),
                 (self.plan("--objective", "energy", "--planner", "parvagpu"), "'exact' only"),
                 (self.plan("--objective", "energy", "--day"), "--day"),
-                (self.plan("--objective", "energy", "--survive", "1"), "--survive"),
-                (["plan", "--services", "apart.yaml", "--profiles", "p.csv", "--gpu", "A100-80GB",
-                  "--objective", "energy"], "anti_affinity"),
                 (self.plan("--objective", "energy", gpu="H100-94GB-NVL"), "no power of a"),
                 (self.plan("--objective", "cost", gpu="H200-141GB"), "no price of a"),
                 (self.plan("--gpu-costs", "p.csv"), "--gpu-costs")):

@@ -280,9 +280,16 @@ Result<void> check_objective(const PlanCommandFlags& flags) {
   if (flags.planner != "exact")
     return bad_input("--objective", objective + " is planned with the planner 'exact' only");
   if (!flags.replan.current.empty())
-    return bad_input("--objective", objective + " is not planned from what runs (--current)");
+    return bad_input("--objective",
+                     objective +
+                         " is not planned from what runs (--current), which counts "
+                         "instances that are made: plan from nothing, apply keeps what is "
+                         "equal");
   if (flags.day.day)
-    return bad_input("--objective", objective + " is not planned over a day (--day)");
+    return bad_input("--objective",
+                     objective +
+                         " is not planned over a day (--day), whose periods are plans on "
+                         "the fewest GPUs: --prices weighs the energy that they take");
   return {};
 }
 

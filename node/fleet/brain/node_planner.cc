@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "base/check.h"
-#include "decide/in_place.h"
 #include "decide/keeping.h"
+#include "planners/serving/in_place.h"
 
 namespace partita::fleet {
 namespace {
@@ -185,7 +185,8 @@ Result<plan::ServingPlan> NodePlanner::plan_anew(const NodeAsk& ask) {
     return failed({ErrorCode::infeasible, to_string(made->refusals.front()), ask.node.node});
   plan::ServingPlan plan = **made->plan;
   // It counts its GPUs from 0: they become those of the node on which most of it runs.
-  if (ask.survive != 0) plan = decide::in_place_of(current, std::move(plan), problem.fleet);
+  if (ask.survive != 0)
+    plan = planners::serving::in_place_of(current, std::move(plan), problem.fleet);
   // What a node need not be told; it judges the plan itself.
   plan.explanation.clear();
   plan.problem_digest.clear();

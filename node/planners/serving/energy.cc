@@ -23,7 +23,10 @@ class EnergyPlanner : Planning {
  public:
   EnergyPlanner(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                 Fleet fleet, const Options& options)
-      : Planning(problem, modes, std::move(fleet), options, OwnCost::watts) {
+      : Planning(problem, modes, std::move(fleet), options, OwnCost::watts),
+        tied_(std::ranges::any_of(problem.services, [](const plan::Service& one) {
+          return one.spread || !one.avoid.empty();
+        })) {
     for (const plan::FleetEntry& entry : problem.fleet)
       off_ += entry.count.value_or(0) * entry.power->off.value;
   }
@@ -115,20 +118,36 @@ class EnergyPlanner : Planning {
         });
     const double bound = on + solution.bound - kWattsRounding * (1 + solution.bound);
     if (bound >= watts_ * (1 - kAlike)) return kNoWatts;
+    limit_spread(std::accumulate(gpus.begin(), gpus.end(), 0));
     SearchProblem search = rows_on(gpus);
+    search.tied = tied_;
     search.certificates.push_back({solution.multipliers});
     search.below = watts_ - on;
+    const Accept accept = [&](const Choice& choice) {
+      const Placement placement = placed(choice, gpus);
+      return placement.gpus     ? Acceptance::yes
+             : placement.proven ? Acceptance::no
+                                : Acceptance::unknown;
+    };
     const auto keep = [&](const SearchResult& result) {
       if (result.choice.empty()) return;
+      if (tied_ && accept(result.choice) != Acceptance::yes) return;
       search.below = result.watts;
       watts_ = on + result.watts;
       choice_ = result.choice;
       gpus_ = gpus;
     };
     keep(Search(search, solution.columns, Search::Reach::near).cheapen());
-    const SearchResult all = Search(search, {}, Search::Reach::all).exhaust(nodes_, {});
+    const SearchResult all =
+        Search(search, {}, Search::Reach::all).exhaust(nodes_, tied_ ? accept : Accept{});
     keep(all);
     return all.verdict == SearchResult::Verdict::none ? std::max(bound, on + all.bound) : bound;
+  }
+
+  void limit_spread(int gpus) {
+    for (std::size_t i = 0; i < table_.kinds.size(); ++i)
+      if (problem_.services[at(table_.services[i].front())].spread)
+        table_.kinds[i].max_count = gpus;
   }
 
   // The least bound of the numbers of GPUs that were looked at; the root's when some were not.
@@ -155,14 +174,15 @@ class EnergyPlanner : Planning {
     for (int gpus = from; gpus <= most; ++gpus) {
       if (++trials > kMostNumbers) return root_bound_;
       const double bound = try_gpus({gpus});
-      // With none yet found, more GPUs are easier.
-      if (bound == kNoWatts && watts_ < kNoWatts) break;
+      // With none yet found, more GPUs are easier, and so they are for who keeps apart.
+      const bool certain = !tied_ || idle(GpuCounts{gpus}) + busy_ >= watts_;
+      if (bound == kNoWatts && watts_ < kNoWatts && certain) break;
       open = std::min(open, bound);
     }
     for (int gpus = from - 1; gpus >= 0; --gpus) {
       if (++trials > kMostNumbers) return root_bound_;
       const double bound = try_gpus({gpus});
-      if (bound == kNoWatts) break;
+      if (bound == kNoWatts && !tied_) break;
       open = std::min(open, bound);
     }
     return open;
@@ -214,7 +234,8 @@ class EnergyPlanner : Planning {
     return plan_of(*std::move(placement.gpus), gpcs_of(choice_));
   }
 
-  double off_ = 0;  // of all GPUs that the fleet counts, off
+  const bool tied_;  // some services keep apart
+  double off_ = 0;   // of all GPUs that the fleet counts, off
 
   MasterSolution root_;
   double root_bound_ = 0;

@@ -7,7 +7,8 @@
 // 3. With the GPUs fixed, covers that fit onto them (search.h): a local search, then, where they
 //    are few, all of them. Least watts, then fewest GPUs.
 // The bound holds for every plan whose full batches end within the SLOs, whatever shares it takes.
-// Limits: node budget; services that keep apart and GPUs that may be lost are not known here.
+// Services that keep apart: what is found has a place (place.h), the bound knows nothing of them.
+// Limits: node budget; GPUs that may be lost are survive.h's.
 #pragma once
 
 #include <vector>

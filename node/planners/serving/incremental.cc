@@ -11,6 +11,7 @@
 #include "base/index.h"
 #include "planners/serving/exact.h"
 #include "planners/serving/finish.h"
+#include "planners/serving/in_place.h"
 #include "planners/serving/incremental_counts.h"
 #include "planners/serving/incremental_finish.h"
 #include "planners/serving/incremental_repack.h"
@@ -38,6 +39,7 @@ struct Level {
   GpuCounts gpus;
   std::optional<Deployment> best;
   int bound = 0;
+  int moves = 0;  // creations of `best` where it is put
 };
 
 class CurveSearch {
@@ -79,11 +81,12 @@ class CurveSearch {
   long share_of(long left, std::size_t l) const {
     return l == 0 ? left / 2 : left / static_cast<long>(levels_.size() - l);
   }
-  std::size_t models() const { return site_.spots.size(); }
+  std::size_t models() const { return at(site_.entries()); }
   bool single() const { return models() == 1; }
+  int entry_of(const Deployment& d, int h) const { return site_.unit(d.host(h).model).entry; }
   GpuCounts used(const Deployment& d) const {
     GpuCounts gpus;
-    for (std::size_t m = 0; m < models(); ++m) gpus.push_back(d.open_hosts(static_cast<int>(m)));
+    for (std::size_t m = 0; m < models(); ++m) gpus.push_back(d.open_gpus(static_cast<int>(m)));
     return gpus;
   }
   bool within(const GpuCounts& gpus, const GpuCounts& limit) const {
@@ -100,7 +103,7 @@ class CurveSearch {
 
   // A deployment counts for the first level that it fits, and so for all further ones.
   void offer(const Deployment& d) {
-    if (d.missing() > 0) return;
+    if (d.missing() > 0 || !d.fit_nodes()) return;
     const GpuCounts gpus = used(d);
     for (Level& level : levels_) {
       if (!within(gpus, level.gpus)) continue;
@@ -139,6 +142,7 @@ class CurveSearch {
     for (const Wanted& w : wanted)
       if (d.missing(w.service) > 0 && !place(d, w.service, w.cls)) return std::nullopt;
     d.tidy();
+    if (!d.fit_nodes()) return std::nullopt;
     return d;
   }
 
@@ -156,7 +160,7 @@ class CurveSearch {
   // A place of this class that harms nobody: beside what runs, instead of spare instances, or on a
   // GPU that is not in use.
   bool place(Deployment& d, int service, std::size_t cls) {
-    const int model = site_.fleet.model_of[cls];
+    const int model = site_.unit_of(cls);
     std::tuple<std::size_t, int, int, int> best{~std::size_t{0}, 0, -1, -1};
     for (int h = 0; h < static_cast<int>(d.hosts().size()); ++h) {
       if (d.host(h).model != model || !d.host(h).open) continue;
@@ -193,10 +197,11 @@ class CurveSearch {
     return result;
   }
 
-  // A closed GPU of the site, else a new one; -1 when the fleet has no more.
+  // A closed unit of the site, else a new one; -1 when the fleet has no more.
   int further_host(Deployment& d, int model) const {
-    const auto& count = site_.problem.fleet[at(model)].count;
-    if (count && d.open_hosts(model) >= *count) return -1;
+    const Unit& unit = site_.unit(model);
+    const auto& count = site_.problem.fleet[at(unit.entry)].count;
+    if (count && d.open_gpus(unit.entry) + unit.gpus > *count) return -1;
     for (int h = 0; h < static_cast<int>(d.hosts().size()); ++h)
       if (d.host(h).model == model && !d.host(h).open) {
         d.open(h);
@@ -294,7 +299,7 @@ class CurveSearch {
     const GpuCounts gpus = used(d);
     for (int h = 0; h < static_cast<int>(d.hosts().size()); ++h) {
       const Host& host = d.host(h);
-      const std::size_t m = at(host.model);
+      const auto m = at(entry_of(d, h));
       if (!host.open || gpus[m] <= levels_[0].gpus[m]) continue;
       const std::size_t tenants = host.tenants.size();
       std::set<int> services;
@@ -315,12 +320,12 @@ class CurveSearch {
   }
 
   bool empty(Deployment& d, int victim) {
-    const int model = d.host(victim).model;
+    const int entry = entry_of(d, victim);
     d.close(victim);
     long share = std::min(budget_, kEmptyBudget);
     budget_ -= share;
     const int limit = d.creations() + d.missing() + 3;
-    const Repaired result = repair(d, roomy(d, model), limit, share);
+    const Repaired result = repair(d, roomy(d, entry), limit, share);
     budget_ += std::max(0L, share);
     if (result != Repaired::yes) return false;
     d.tidy();
@@ -328,13 +333,13 @@ class CurveSearch {
   }
 
   // The open GPUs with the most slices that are free or spare.
-  std::vector<int> roomy(const Deployment& d, int model) const {
+  std::vector<int> roomy(const Deployment& d, int entry) const {
     std::vector<std::pair<int, int>> order;
     for (int h = 0; h < static_cast<int>(d.hosts().size()); ++h) {
-      if (!d.host(h).open || d.host(h).model != model) continue;
+      if (!d.host(h).open || entry_of(d, h) != entry) continue;
       int needed = 0;
       for (const Tenant& t : d.host(h).tenants)
-        if (!d.spare(h, t)) needed += site_.spot(model, t.spot).gpcs;
+        if (!d.spare(h, t)) needed += site_.spot(d.host(h).model, t.spot).gpcs;
       order.emplace_back(needed, h);
     }
     std::sort(order.begin(), order.end());
@@ -366,9 +371,10 @@ class CurveSearch {
   }
 
   bool rearranged(Deployment& d, const GpuCounts& limit, std::vector<int> hosts) {
-    const int model = d.host(hosts[0]).model;
-    Window window{std::move(hosts), limit[at(model)] - d.open_hosts(model)};
-    for (const int h : window.hosts) window.open += d.host(h).open ? 1 : 0;
+    const int entry = entry_of(d, hosts[0]);
+    Window window{std::move(hosts), limit[at(entry)] - d.open_gpus(entry)};
+    for (const int h : window.hosts)
+      if (d.host(h).open) window.open += site_.unit(d.host(h).model).gpus;
     long share = std::min(budget_, kWindowBudget);
     budget_ -= share;
     const Repaired result = rearrange(d, window, d.creations() - 1, share);
@@ -381,9 +387,8 @@ class CurveSearch {
   // that ran here went, then other GPUs that changed.
   std::vector<int> window_around(const Deployment& d, int h, std::size_t size) const {
     std::vector<int> window{h};
-    const int model = d.host(h).model;
     const auto add = [&](int other) {
-      if (window.size() < size && d.host(other).model == model &&
+      if (window.size() < size && entry_of(d, other) == entry_of(d, h) &&
           std::find(window.begin(), window.end(), other) == window.end())
         window.push_back(other);
     };
@@ -424,12 +429,15 @@ class CurveSearch {
     if (!level.best || level.best->creations() <= level.bound) return;
     if (!single() || site_.tied() || site_.clashes || !site_.pairwise) return;
     Deployment d = *level.best;
-    std::vector<int> hosts;
+    std::vector<int> hosts, of_unit(site_.units.size(), 0);
     for (int h = 0; h < static_cast<int>(d.hosts().size()); ++h)
-      if (d.host(h).site >= 0 || d.host(h).open) hosts.push_back(h);
-    while (static_cast<int>(hosts.size()) < level.gpus[0]) {
-      hosts.push_back(d.add_host(0));
-    }
+      if (d.host(h).site >= 0 || d.host(h).open) {
+        hosts.push_back(h);
+        ++of_unit[at(d.host(h).model)];
+      }
+    for (std::size_t u = 0; u < of_unit.size(); ++u)
+      for (; of_unit[u] < level.gpus[0] / site_.units[u].gpus; ++of_unit[u])
+        hosts.push_back(d.add_host(static_cast<int>(u)));
     if (hosts.size() > kMaxProofHosts) return;
     const Window window{hosts, level.gpus[0]};
     const Repaired result = rearrange(d, window, d.creations() - 1, budget_);
@@ -452,7 +460,7 @@ class CurveSearch {
 
 // What a level's plan is, not what it might use: a deployment may need fewer GPUs than allowed.
 CurvePoint point_of(const plan::ServingProblem& problem, const Level& level) {
-  CurvePoint point{0, 0, level.best->creations(), level.bound};
+  CurvePoint point{0, 0, level.moves, level.bound};
   for (const plan::PlannedGpu& gpu : finished(*level.best)) {
     ++point.gpus;
     for (const plan::FleetEntry& entry : problem.fleet)
@@ -469,7 +477,7 @@ std::vector<CurvePoint> curve_of(const plan::ServingProblem& problem,
     const CurvePoint point = point_of(problem, level);
     while (!curve.empty() && curve.back().gpus >= point.gpus) curve.pop_back();
     curve.push_back(point);
-    if (level.best->creations() == levels.back().best->creations()) break;
+    if (level.moves == levels.back().moves) break;
   }
   return curve;
 }
@@ -516,12 +524,40 @@ std::string summary(const CurvePoint& point, const Changes& changes) {
       changes.kept, changes.restarted, changes.moved, changes.created, changes.removed);
 }
 
+// The GPUs of a level with the numbers of those that run.
+std::vector<plan::PlannedGpu> numbered(const Level& level, const plan::ServingPlan& current) {
+  const Site& site = level.best->site();
+  plan::ServingPlan plan;
+  plan.gpus = finished(*level.best);
+  if (site.fleet.has_groups())
+    return in_place_of(current, std::move(plan), site.problem.fleet).gpus;
+  return named_as_matched(current, std::move(plan.gpus));
+}
+
+// The first level that creates at most so many instances; past the end: none. Groups may push
+// others aside where the GPUs that are free are not in a row: on levels before it, and on it, that
+// counts, too.
+std::size_t chosen_of(std::vector<Level>& levels, const plan::ServingPlan& current, int most) {
+  for (Level& level : levels) level.moves = level.best->creations();
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    Level& level = levels[l];
+    if (level.moves <= most && level.best->site().fleet.has_groups()) {
+      plan::ServingPlan plan;
+      plan.gpus = numbered(level, current);
+      const Changes changes = changes_between(current, plan);
+      level.moves = changes.moved + changes.created;
+    }
+    if (level.moves <= most) return l;
+  }
+  return levels.size();
+}
+
 // The chosen level as a plan.
 void fill_in(IncrementalOutcome& result, const Level& level, const plan::ServingPlan& exact,
              const plan::ServingPlan& current) {
   const plan::ServingProblem& problem = level.best->site().problem;
   plan::ServingPlan plan;
-  plan.gpus = named_as_matched(current, finished(*level.best));
+  plan.gpus = numbered(level, current);
   plan.objective = objective_of(problem, plan.gpus, exact.objective);
   plan.stats.nodes = exact.stats.nodes;
   result.changes = changes_between(current, plan);
@@ -559,23 +595,18 @@ IncrementalOutcome incremental_of(const plan::ServingProblem& problem,
     return result;
   }
   const Result<Fleet> fleet = make_fleet(problem, tables);
-  const Site site = make_site(problem, tables, *fleet, current);
-  const std::vector<Level> levels = CurveSearch(site, *exact.plan, options.move_budget).run();
+  const Site site = make_site(problem, tables, *fleet, {current, options.base.tokens});
+  std::vector<Level> levels = CurveSearch(site, *exact.plan, options.move_budget).run();
+  const std::size_t chosen = chosen_of(levels, current, options.max_moves.value_or(INT32_MAX));
   result.curve = curve_of(problem, levels);
-  std::size_t chosen = 0;
-  if (options.max_moves)
-    while (chosen < levels.size() && levels[chosen].best->creations() > *options.max_moves)
-      ++chosen;
   if (chosen == levels.size()) {
     result.outcome.refusals.push_back(too_many_moves(result.curve, *options.max_moves));
     return result;
   }
   fill_in(result, levels[chosen], *exact.plan, current);
   plan::ServingPlan& plan = *result.outcome.plan;
-  const int creations = levels[chosen].best->creations();
-  const auto point =
-      std::find_if(result.curve.begin(), result.curve.end(),
-                   [creations](const CurvePoint& p) { return p.moves <= creations; });
+  const auto point = std::ranges::find_if(
+      result.curve, [&](const CurvePoint& one) { return one.moves <= levels[chosen].moves; });
   plan.explanation.push_back(summary(*point, result.changes));
   for (std::string& sentence : explain_moves(current, plan.gpus, problem))
     plan.explanation.push_back(std::move(sentence));
@@ -597,7 +628,9 @@ IncrementalOutcome incremental(const plan::ServingProblem& problem,
       result = incremental_of(problem, current, modes.front(), options);
       return result.outcome;
     };
-    Outcome checked = plan_pools_in_one_mode(problem, options.base, solve);
+    Options base = options.base;
+    base.all_groups = true;
+    Outcome checked = plan_pools_in_one_mode(problem, base, solve);
     result.outcome = std::move(checked);
   } else {
     PointTables tables;

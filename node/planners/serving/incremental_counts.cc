@@ -43,7 +43,7 @@ std::vector<double> sum_of(const Chosen& chosen) {
 
 NearestCounts::NearestCounts(const Site& site)
     : site_(site), running_(site.kinds.size(), Counts{}), candidates_(site.kinds.size()) {
-  const std::size_t models = site.spots.size();
+  const auto models = at(site.entries());
   std::vector<std::vector<std::vector<double>>> kept(2, std::vector<std::vector<double>>(models));
   for (const SiteGpu& gpu : site.gpus) {
     double slices = 0;
@@ -53,9 +53,13 @@ NearestCounts::NearestCounts(const Site& site)
         ++running_[static_cast<std::size_t>(running.service)][spot.cls];
         slices += spot.gpcs;
       }
-    kept[0][static_cast<std::size_t>(gpu.model)].push_back(
-        static_cast<double>(gpu.running.size() + gpu.clashing.size()));
-    kept[1][static_cast<std::size_t>(gpu.model)].push_back(slices);
+    // A group is kept on all of its GPUs.
+    const Unit& unit = site.unit(gpu.model);
+    for (int k = 0; k < unit.gpus; ++k) {
+      kept[0][at(unit.entry)].push_back(
+          k == 0 ? static_cast<double>(gpu.running.size() + gpu.clashing.size()) : 0);
+      kept[1][at(unit.entry)].push_back(slices / unit.gpus);
+    }
   }
   for (auto& what : kept)
     for (auto& list : what) {
@@ -69,6 +73,11 @@ NearestCounts::NearestCounts(const Site& site)
     for (std::size_t k = 0; k < row.weight.size(); ++k)
       constraint.weight[k] = static_cast<double>(row.weight[k]);
     rows_.push_back(constraint);
+  }
+  for (const GroupRow& row : site.fleet.group_rows) {
+    Constraint& constraint = rows_.emplace_back();
+    for (std::size_t k = 0; k < row.weight.size(); ++k)
+      constraint.weight[k] = static_cast<double>(row.weight[k]);
   }
   Constraint instances, slices;
   for (std::size_t k = 0; k < static_cast<std::size_t>(site.fleet.classes); ++k) {
@@ -84,6 +93,8 @@ std::vector<double> NearestCounts::limits(const std::vector<int>& gpus) const {
   std::vector<double> result;
   for (const Row& row : site_.fleet.rows)
     result.push_back(static_cast<double>(row.capacity) * gpus[static_cast<std::size_t>(row.model)]);
+  for (const GroupRow& row : site_.fleet.group_rows)
+    result.push_back(static_cast<double>(row.most));
   for (const auto& what : most_kept_) {
     double sum = 0;
     for (std::size_t m = 0; m < gpus.size(); ++m)

@@ -57,7 +57,7 @@ class NearestCounts {
 
   const Site& site_;
   std::vector<Counts> running_;                     // per service
-  std::vector<Constraint> rows_;                    // facets, then two of what is kept
+  std::vector<Constraint> rows_;                    // facets, groups, then two of what is kept
   std::vector<std::vector<Candidate>> candidates_;  // per service
   std::vector<Cut> cuts_;
   std::vector<double> multipliers_;                          // of the best cut so far

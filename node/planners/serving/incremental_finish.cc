@@ -98,30 +98,37 @@ plan::PlannedInstance instance_of(const Site& site, const Host& host, const Cand
                                   int service) {
   const Spot& spot = site.spot(host.model, c.spot);
   const BestPoint& point = site.point(service, host.model, c.spot);
-  const auto k = spot.cls - at(site.fleet.first_class[at(host.model)]);
-  const hw::GpuModel& gpu = site.problem.fleet[at(host.model)].gpu;
-  plan::PlannedInstance instance{gpu.profiles[at(site.tables[at(host.model)].profiles[k])].name,
+  const Unit& unit = site.unit(host.model);
+  const hw::GpuModel& gpu = site.problem.fleet[at(unit.entry)].gpu;
+  plan::PlannedInstance instance{gpu.profiles[at(site.profile(host.model, spot))].name,
                                  spot.start,
                                  site.problem.services[at(service)].name,
                                  point.batch,
                                  point.processes,
                                  point.throughput,
                                  point.latency};
-  if (const profile::TokenEngine* const engine = site.engine(service, host.model, c.spot))
-    set_engine(instance, *engine);
+  const profile::TokenEngine* engine = site.engine(service, host.model, c.spot);
   if (c.running && !c.restarted) {
     instance.batch = c.running->batch;
     instance.processes = c.running->processes;
     instance.throughput = Rps{c.running->rate};
     instance.latency = c.running->latency;
+    engine = c.running->engine;
   }
+  if (engine) set_engine(instance, *engine);
+  instance.group = unit.gpus;
+  instance.throughput = instance.throughput / unit.gpus;
   return instance;
 }
 
-// Indices for GPUs that the current plan does not have: the smallest ones that it leaves.
+// Indices for GPUs that the current plan does not have: the smallest ones that it leaves; with
+// groups, whose GPUs follow one another, those beyond.
 class FreeIndices {
  public:
-  explicit FreeIndices(const std::vector<int>& taken) : taken_(taken.begin(), taken.end()) {}
+  explicit FreeIndices(const Site& site)
+      : taken_(site.taken_indices.begin(), site.taken_indices.end()) {
+    if (site.fleet.has_groups() && !taken_.empty()) next_ = *taken_.rbegin() + 1;
+  }
   int next() {
     while (taken_.contains(next_)) ++next_;
     return next_++;
@@ -138,7 +145,7 @@ struct Place {
   const plan::PlannedInstance* instance = nullptr;
 };
 
-using Key = std::tuple<int, std::string, std::string, int, std::string>;
+using Key = std::tuple<int, std::string, std::string, int, std::string, int>;
 
 std::string model_of(const plan::ServingPlan& plan, const plan::PlannedGpu& gpu) {
   return gpu.model.empty() ? plan.gpu_model : gpu.model;
@@ -146,11 +153,17 @@ std::string model_of(const plan::ServingPlan& plan, const plan::PlannedGpu& gpu)
 
 Key key_of(const std::string& model, const plan::PlannedGpu& gpu,
            const plan::PlannedInstance& instance) {
-  return {gpu.index, model, instance.profile, instance.start, instance.service};
+  return {gpu.index, model, instance.profile, instance.start, instance.service, instance.group};
 }
 
 std::string name_of(const plan::PlannedGpu& gpu, const plan::PlannedInstance& instance) {
+  if (instance.group > 1) return fmt::format("{} GPUs from GPU {} on", instance.group, gpu.index);
   return fmt::format("GPU {} start {}", gpu.index, instance.start);
+}
+
+std::string shape_of(const plan::PlannedInstance& instance) {
+  return instance.group > 1 ? fmt::format("{} x {}", instance.group, instance.profile)
+                            : instance.profile;
 }
 
 // The sentences about what must be created.
@@ -160,35 +173,34 @@ class Explainer {
             const plan::ServingProblem& problem)
       : gpus_(gpus), problem_(problem) {
     std::multiset<Key> wanted;
-    for (const plan::PlannedGpu& gpu : gpus)
-      for (const auto& instance : gpu.instances) wanted.insert(key_of(gpu.model, gpu, instance));
-    for (const plan::PlannedGpu& gpu : current.gpus)
-      for (const auto& instance : gpu.instances) {
-        const Key key = key_of(model_of(current, gpu), gpu, instance);
-        ran_.insert(instance.service);
-        if (const auto found = wanted.find(key); found != wanted.end())
-          wanted.erase(found), kept_.insert(key);
-        else
-          removed_[instance.service].push_back({&gpu, &instance});
-      }
+    for (const plan::InstanceAt& one : plan::instances_of(gpus))
+      wanted.insert(key_of(one.gpus.front()->model, *one.gpus.front(), *one.instance));
+    for (const auto& [on, instance] : plan::instances_of(current.gpus)) {
+      const plan::PlannedGpu& gpu = *on.front();
+      const Key key = key_of(model_of(current, gpu), gpu, *instance);
+      ran_.insert(instance->service);
+      if (const auto found = wanted.find(key); found != wanted.end())
+        wanted.erase(found), kept_.insert(key);
+      else
+        removed_[instance->service].push_back({&gpu, instance});
+    }
   }
 
   std::vector<std::string> run() {
     std::vector<std::string> sentences;
-    for (const plan::PlannedGpu& gpu : gpus_)
-      for (const auto& instance : gpu.instances) {
-        const auto kept = kept_.find(key_of(gpu.model, gpu, instance));
-        if (kept != kept_.end())
-          kept_.erase(kept);
-        else
-          sentences.push_back(sentence(gpu, instance));
-      }
+    for (const auto& [on, instance] : plan::instances_of(gpus_)) {
+      const auto kept = kept_.find(key_of(on.front()->model, *on.front(), *instance));
+      if (kept != kept_.end())
+        kept_.erase(kept);
+      else
+        sentences.push_back(sentence(*on.front(), *instance));
+    }
     return sentences;
   }
 
  private:
   std::string sentence(const plan::PlannedGpu& gpu, const plan::PlannedInstance& instance) {
-    const std::string what = fmt::format("{} {}", instance.service, instance.profile);
+    const std::string what = fmt::format("{} {}", instance.service, shape_of(instance));
     const std::string where = name_of(gpu, instance);
     if (!ran_.contains(instance.service))
       return fmt::format("{} is created on {}: the service is new", what, where);
@@ -199,11 +211,11 @@ class Explainer {
           "/s",
           what, where, others(instance), rate(instance.service));
     const auto same = std::find_if(left.begin(), left.end(), [&](const Place& place) {
-      return place.instance->profile == instance.profile;
+      return shape_of(*place.instance) == shape_of(instance);
     });
     const Place from = same == left.end() ? left.front() : *same;
     left.erase(same == left.end() ? left.begin() : same);
-    return fmt::format("{} moves to {} from {} on {}: {}", what, where, from.instance->profile,
+    return fmt::format("{} moves to {} from {} on {}: {}", what, where, shape_of(*from.instance),
                        name_of(*from.gpu, *from.instance), why(from, instance));
   }
 
@@ -215,7 +227,7 @@ class Explainer {
 
   // What the other instances of its service carry.
   double others(const plan::PlannedInstance& instance) const {
-    double sum = -instance.throughput.value;
+    double sum = -instance.group * instance.throughput.value;
     for (const plan::PlannedGpu& gpu : gpus_)
       for (const auto& other : gpu.instances)
         if (other.service == instance.service) sum += other.throughput.value;
@@ -230,10 +242,11 @@ class Explainer {
     std::set<std::string> heirs;
     for (const auto& instance : gpu->instances)
       if (overlap(*gpu, instance, *from.instance))
-        heirs.insert(fmt::format("{} {}", instance.service, instance.profile));
+        heirs.insert(fmt::format("{} {}", instance.service, shape_of(instance)));
     if (!heirs.empty()) return fmt::format("its slices go to {}", joined(heirs, ", "));
-    if (from.instance->profile != to.profile)
-      return fmt::format("the {} carries {:.6g} requests/s", to.profile, to.throughput.value);
+    if (shape_of(*from.instance) != shape_of(to))
+      return fmt::format("the {} carries {:.6g} requests/s", shape_of(to),
+                         to.group * to.throughput.value);
     return "it cannot stay where it is";
   }
 
@@ -261,13 +274,6 @@ struct Sides {
   std::vector<plan::PlannedGpu*> gpus;  // of `wanted`
 };
 
-plan::GpuTenancies tenancies_of(const plan::PlannedGpu& gpu) {
-  plan::GpuTenancies result{gpu.index, true, {}};
-  for (const plan::PlannedInstance& one : gpu.instances)
-    result.tenants.push_back({one.profile, one.start, one.service, one.batch, one.processes});
-  return result;
-}
-
 }  // namespace
 
 std::vector<plan::PlannedGpu> finished(const Deployment& found) {
@@ -285,22 +291,22 @@ std::vector<plan::PlannedGpu> finished(const Deployment& found) {
            running ? running->rate : 0, site.rate(tenant.service, host.model, tenant.spot)});
     }
   }
-  std::map<int, plan::PlannedGpu> by_host;
+  std::map<int, std::vector<plan::PlannedInstance>> by_host;
   for (std::size_t s = 0; s < of_service.size(); ++s)
     for (const Candidate& c : Chooser(site, static_cast<int>(s), of_service[s]).run()) {
       const Host& host = deployment.host(c.host);
-      plan::PlannedGpu& gpu = by_host[c.host];
-      gpu.model = site.problem.fleet[at(host.model)].gpu.name;
-      gpu.instances.push_back(instance_of(site, host, c, static_cast<int>(s)));
+      by_host[c.host].push_back(instance_of(site, host, c, static_cast<int>(s)));
     }
-  FreeIndices fresh(site.taken_indices);
+  FreeIndices fresh(site);
   std::vector<plan::PlannedGpu> gpus;
-  for (auto& [h, gpu] : by_host) {
-    const int g = deployment.host(h).site;
-    gpu.index = g >= 0 ? site.gpus[at(g)].index : fresh.next();
-    std::sort(gpu.instances.begin(), gpu.instances.end(),
+  for (auto& [h, instances] : by_host) {
+    std::sort(instances.begin(), instances.end(),
               [](const auto& a, const auto& b) { return a.start < b.start; });
-    gpus.push_back(std::move(gpu));
+    const Host& host = deployment.host(h);
+    const Unit& unit = site.unit(host.model);
+    for (int k = 0; k < unit.gpus; ++k)
+      gpus.push_back({host.site >= 0 ? site.gpus[at(host.site)].indices[at(k)] : fresh.next(),
+                      site.problem.fleet[at(unit.entry)].gpu.name, instances});
   }
   std::sort(gpus.begin(), gpus.end(),
             [](const auto& a, const auto& b) { return a.index < b.index; });
@@ -319,12 +325,12 @@ std::vector<plan::PlannedGpu> named_as_matched(const plan::ServingPlan& current,
   std::set<int> taken;
   for (const plan::PlannedGpu& gpu : current.gpus) {
     if (gpu.index >= 0 && taken.insert(gpu.index).second)
-      sides[model_of(current, gpu)].there.push_back(tenancies_of(gpu));
+      sides[model_of(current, gpu)].there.push_back(plan::tenancies_of(gpu));
   }
   for (plan::PlannedGpu& gpu : gpus) {
     Sides& side = sides[gpu.model];
     if (taken.insert(gpu.index).second) side.there.push_back({gpu.index, true, {}});
-    side.wanted.push_back(tenancies_of(gpu));
+    side.wanted.push_back(plan::tenancies_of(gpu));
     side.gpus.push_back(&gpu);
   }
   for (const auto& [model, side] : sides) {

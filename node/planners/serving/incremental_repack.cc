@@ -5,10 +5,12 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/index.h"
 #include "base/matching.h"
+#include "plan/changes.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -260,18 +262,57 @@ std::vector<int> greedy_matching(const Weights& weights) {
   return column_of;
 }
 
+// So many more groups of a unit for a service, those that run first.
+void add_groups(Deployment& deployment, int unit, int service, int count) {
+  const Site& site = deployment.site();
+  for (int h = 0; h < static_cast<int>(deployment.hosts().size()) && count > 0; ++h) {
+    const Host& host = deployment.host(h);
+    if (host.model != unit || host.open || host.site < 0) continue;
+    if (site.gpus[at(host.site)].running.front().service != service) continue;
+    deployment.open(h);
+    --count;
+  }
+  for (; count > 0; --count) deployment.add(deployment.add_host(unit), 0, service);
+}
+
+// The groups among these counts, which are taken out of them; the GPUs that they take.
+int take_groups(Deployment& deployment, int entry, std::vector<Counts>& counts) {
+  const Site& site = deployment.site();
+  int taken = 0;
+  for (int unit = site.entries(); unit < static_cast<int>(site.units.size()); ++unit) {
+    if (site.unit(unit).entry != entry) continue;
+    for (std::size_t s = 0; s < counts.size(); ++s) {
+      const int groups = std::exchange(counts[s][site.spot(unit, 0).cls], 0);
+      add_groups(deployment, unit, static_cast<int>(s), groups);
+      taken += groups * site.unit(unit).gpus;
+    }
+  }
+  return taken;
+}
+
+// Those of a plan.
+void take_groups(Deployment& deployment, const std::vector<plan::PlannedGpu>& gpus) {
+  const Site& site = deployment.site();
+  for (const plan::InstanceAt& one : plan::instances_of(gpus))
+    for (int unit = site.entries(); unit < static_cast<int>(site.units.size()); ++unit)
+      if (site.unit(unit).gpus == one.instance->group &&
+          site.problem.fleet[at(site.unit(unit).entry)].gpu.name == one.gpus.front()->model)
+        add_groups(deployment, unit, site.index.at(one.instance->service), 1);
+}
+
+bool is_grouped(const plan::PlannedGpu& gpu) {
+  return !gpu.instances.empty() && gpu.instances.front().group > 1;
+}
+
 // The tenants that a planned GPU would have.
 std::vector<Tenant> tenants_of(const Site& site, const plan::PlannedGpu& gpu, int model) {
   const hw::GpuModel& shapes = site.problem.fleet[at(model)].gpu;
-  const auto& profiles = site.tables[at(model)].profiles;
   std::vector<Tenant> tenants;
   for (const plan::PlannedInstance& instance : gpu.instances) {
     const int profile = shapes.profile_index(instance.profile);
-    const auto k = std::find(profiles.begin(), profiles.end(), profile) - profiles.begin();
     const auto& spots = site.spots[at(model)];
     const auto spot = std::find_if(spots.begin(), spots.end(), [&](const Spot& s) {
-      return s.start == instance.start &&
-             s.cls == at(site.fleet.first_class[at(model)] + static_cast<int>(k));
+      return s.start == instance.start && site.profile(model, s) == profile;
     });
     CHECK(spot != spots.end());
     tenants.push_back(
@@ -296,8 +337,10 @@ std::optional<Deployment> repack(const Site& site, const std::vector<Counts>& co
                                  const std::vector<int>& gpus) {
   Deployment deployment(site);
   std::vector<Counts> left = counts;
-  for (std::size_t m = 0; m < gpus.size(); ++m)
-    if (!Repacker(deployment, static_cast<int>(m), left).run(gpus[m])) return std::nullopt;
+  for (int m = 0; m < site.entries(); ++m) {
+    const int rest = gpus[at(m)] - take_groups(deployment, m, left);
+    if (rest < 0 || !Repacker(deployment, m, left).run(rest)) return std::nullopt;
+  }
   deployment.tidy();
   if (deployment.missing() > 0) return std::nullopt;
   return deployment;
@@ -305,11 +348,11 @@ std::optional<Deployment> repack(const Site& site, const std::vector<Counts>& co
 
 Deployment matched(const Site& site, const std::vector<plan::PlannedGpu>& gpus) {
   Deployment deployment(site);
-  for (std::size_t m = 0; m < site.spots.size(); ++m) {
-    const int model = static_cast<int>(m);
+  take_groups(deployment, gpus);
+  for (int model = 0; model < site.entries(); ++model) {
     std::vector<std::vector<Tenant>> wanted;
     for (const plan::PlannedGpu& gpu : gpus)
-      if (gpu.model == site.problem.fleet[m].gpu.name)
+      if (gpu.model == site.problem.fleet[at(model)].gpu.name && !is_grouped(gpu))
         wanted.push_back(tenants_of(site, gpu, model));
     std::vector<int> hosts;
     for (std::size_t h = 0; h < deployment.hosts().size(); ++h)

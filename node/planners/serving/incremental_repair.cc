@@ -148,22 +148,26 @@ class Repair {
   std::map<Fingerprint, int> failed_;  // creations left that did not suffice
 };
 
-// Which hosts of a window stay open, as sorted lists; hosts that run the same are interchangeable.
+// Which hosts of a window stay open, as sorted lists: as many as its GPUs allow. Hosts that run the
+// same are interchangeable.
 class Closings {
  public:
   Closings(const Deployment& deployment, const Window& window)
       : deployment_(deployment), window_(window) {
-    visit(0, static_cast<int>(window.hosts.size()) - window.open);
+    int all = 0;
+    for (const int h : window.hosts) all += gpus_of(h);
+    visit(0, all, window.open);
   }
 
   std::vector<std::vector<int>> open;
   bool complete = true;
 
  private:
+  int gpus_of(int h) const { return deployment_.site().unit(deployment_.host(h).model).gpus; }
   bool like(std::size_t i, std::size_t j) const {
     const Host& a = deployment_.host(window_.hosts[i]);
     const Host& b = deployment_.host(window_.hosts[j]);
-    return content(a) == content(b);
+    return a.model == b.model && content(a) == content(b);
   }
   std::vector<std::pair<int, int>> content(const Host& host) const {
     std::vector<std::pair<int, int>> result;
@@ -174,26 +178,35 @@ class Closings {
     return result;
   }
 
-  void visit(std::size_t i, int close) {
+  // The GPUs of the hosts from i on, and those that may still be used.
+  void visit(std::size_t i, int all, int left) {
     if (open.size() >= kMaxClosings) {
       complete = false;
       return;
     }
     if (i == window_.hosts.size()) {
-      if (close <= 0) open.push_back(chosen_);
+      if (is_full(left)) open.push_back(chosen_);
       return;
     }
+    const int gpus = gpus_of(window_.hosts[i]);
     // Of hosts that are alike the first ones are closed.
-    bool may_close = close > 0;
+    bool may_close = all > left;
     for (std::size_t j = 0; j < i && may_close; ++j)
       if (std::find(chosen_.begin(), chosen_.end(), window_.hosts[j]) != chosen_.end() &&
           like(i, j))
         may_close = false;
-    if (may_close) visit(i + 1, close - 1);
-    if (static_cast<int>(window_.hosts.size() - i) <= close) return;
+    if (may_close) visit(i + 1, all - gpus, left);
+    if (gpus > left) return;
     chosen_.push_back(window_.hosts[i]);
-    visit(i + 1, close);
+    visit(i + 1, all - gpus, left - gpus);
     chosen_.pop_back();
+  }
+
+  // Whether nobody who is closed could be open, too.
+  bool is_full(int left) const {
+    return std::ranges::all_of(window_.hosts, [&](int h) {
+      return gpus_of(h) > left || std::ranges::count(chosen_, h) > 0;
+    });
   }
 
   const Deployment& deployment_;
@@ -219,11 +232,14 @@ Repaired rearrange(Deployment& deployment, const Window& window, int limit, long
     for (const int h : window.hosts) deployment.close(h);
     for (const int h : closings.open[closing]) deployment.open(h);
   };
+  bool complete = closings.complete;
   std::vector<std::pair<int, std::size_t>> trials;  // least creations, closing
   for (std::size_t c = 0; c < closings.open.size(); ++c) {
     arrange(c);
     const int least = deployment.creations() + deployment.missing();
-    if (least <= limit) trials.emplace_back(least, c);
+    const bool fit = deployment.fit_nodes();
+    complete = complete && fit;  // fewer of these may
+    if (fit && least <= limit) trials.emplace_back(least, c);
   }
   std::sort(trials.begin(), trials.end());
   for (int most = trials.empty() ? limit + 1 : trials[0].first; most <= limit; ++most) {
@@ -238,7 +254,7 @@ Repaired rearrange(Deployment& deployment, const Window& window, int limit, long
     }
   }
   deployment.restore(saved);
-  return closings.complete ? Repaired::none : Repaired::unknown;
+  return complete ? Repaired::none : Repaired::unknown;
 }
 
 }  // namespace partita::planners::serving

@@ -15,8 +15,8 @@
 namespace partita::planners::serving {
 
 struct Window {
-  std::vector<int> hosts;  // of one GPU model
-  int open = 0;            // at most so many of them may be used
+  std::vector<int> hosts;  // of one fleet entry
+  int open = 0;            // at most so many of their GPUs may be used
 };
 
 enum class Repaired { yes, none, unknown };

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "hw/layout.h"
+#include "plan/changes.h"
 #include "planners/serving/instance_rates.h"
 #include "planners/serving/token_points.h"
 
@@ -21,11 +22,14 @@ namespace {
 // Half of the relative tolerance that plans are judged with, as in cover.cc.
 constexpr double kSiteTolerance = 5e-10;
 
-std::vector<Spot> spots_of(const hw::GpuModel& gpu, const PointTable& table, int first_class) {
+std::vector<Spot> spots_of(const hw::GpuModel& gpu, const PointTable& table, const Unit& unit,
+                           int first_class) {
   std::vector<Spot> spots;
   for (std::size_t k = 0; k < table.profiles.size(); ++k) {
     const hw::MigProfile& profile = gpu.profiles[at(table.profiles[k])];
-    for (const int start : profile.starts)
+    if ((table.gpus.empty() ? 1 : table.gpus[k]) != unit.gpus) continue;
+    if (unit.gpus > 1) spots.push_back({at(first_class) + k, 0, ~0U, unit.gpus * profile.gpcs});
+    for (const int start : unit.gpus > 1 ? std::vector<int>{} : profile.starts)
       spots.push_back(
           {at(first_class) + k, start, ((1U << profile.size) - 1U) << start, profile.gpcs});
   }
@@ -41,8 +45,11 @@ struct Carried {
 // Rates of points that are not the best ones: of running instances that would stay as they are.
 class RunningRates {
  public:
-  RunningRates(const plan::ServingProblem& problem, const PointTables& tables)
-      : problem_(problem), tables_(tables), rates_(problem.rule.dispatch) {}
+  RunningRates(const plan::ServingProblem& problem, const PointTables& tables, TokenOracle* tokens)
+      : problem_(problem),
+        tables_(tables),
+        rates_(problem.rule.dispatch),
+        tokens_(tokens ? *tokens : own_) {}
 
   Carried carried(const plan::FleetEntry& entry, const hw::MigProfile& shape,
                   const plan::Service& service, const plan::PlannedInstance& instance) {
@@ -81,24 +88,38 @@ class RunningRates {
   const plan::ServingProblem& problem_;
   const PointTables& tables_;
   InstanceRates rates_;
-  TokenOracle tokens_;
+  TokenOracle own_;
+  TokenOracle& tokens_;
 };
 
 // From the current plan to what may be kept of it.
 class Reader {
  public:
-  explicit Reader(Site& site) : site_(site), rates_(site.problem, site.tables) {}
+  Reader(Site& site, TokenOracle* tokens)
+      : site_(site), rates_(site.problem, site.tables, tokens) {}
 
   void read(const plan::ServingPlan& current) {
     std::map<int, std::size_t> known;  // index: in site_.gpus
     constexpr std::size_t kUnusable = ~std::size_t{0};
+    for (const plan::InstanceAt& one : plan::instances_of(current.gpus)) {
+      if (one.instance->group == 1) continue;
+      const int unit = unit_of(model_of(current, *one.gpus.front()), one.instance->group);
+      SiteGpu group{{}, unit, {}, {}};
+      for (const plan::PlannedGpu* const gpu : one.gpus) {
+        known.emplace(gpu->index, kUnusable);
+        group.indices.push_back(gpu->index);
+      }
+      if (unit < 0 || at(one.instance->group) != one.gpus.size()) continue;
+      add(*one.instance, group);
+      if (!group.running.empty()) site_.gpus.push_back(std::move(group));
+    }
     for (const plan::PlannedGpu& gpu : current.gpus) {
-      const int model = model_of(gpu.model.empty() ? current.gpu_model : gpu.model);
+      const int model = model_of(current, gpu);
       if (gpu.index < 0) continue;
       const auto [found, fresh] =
           known.emplace(gpu.index, model < 0 ? kUnusable : site_.gpus.size());
       if (found->second == kUnusable) continue;
-      if (fresh) site_.gpus.push_back({gpu.index, model, {}, {}});
+      if (fresh) site_.gpus.push_back({{gpu.index}, model, {}, {}});
       SiteGpu& same = site_.gpus[found->second];
       if (same.model != model) continue;
       for (const plan::PlannedInstance& instance : gpu.instances) add(instance, same);
@@ -112,25 +133,26 @@ class Reader {
   }
 
  private:
-  int model_of(const std::string& name) const {
+  int model_of(const plan::ServingPlan& plan, const plan::PlannedGpu& gpu) const {
+    const std::string& name = gpu.model.empty() ? plan.gpu_model : gpu.model;
     for (std::size_t m = 0; m < site_.problem.fleet.size(); ++m)
       if (site_.problem.fleet[m].gpu.name == name) return static_cast<int>(m);
+    return -1;
+  }
+  int unit_of(int entry, int gpus) const {
+    for (std::size_t u = 0; u < site_.units.size(); ++u)
+      if (site_.units[u].entry == entry && site_.units[u].gpus == gpus) return static_cast<int>(u);
     return -1;
   }
 
   void add(const plan::PlannedInstance& instance, SiteGpu& gpu) {
     const auto service = site_.index.find(instance.service);
-    if (service == site_.index.end()) return;
-    const plan::FleetEntry& entry = site_.problem.fleet[at(gpu.model)];
+    if (service == site_.index.end() || instance.group != site_.unit(gpu.model).gpus) return;
+    const plan::FleetEntry& entry = site_.problem.fleet[at(site_.unit(gpu.model).entry)];
     const int profile = entry.gpu.profile_index(instance.profile);
-    const auto& profiles = site_.tables[at(gpu.model)].profiles;
-    const auto k = std::find(profiles.begin(), profiles.end(), profile);
-    if (k == profiles.end()) return;
-    const auto cls =
-        at(site_.fleet.first_class[at(gpu.model)] + static_cast<int>(k - profiles.begin()));
     const auto& spots = site_.spots[at(gpu.model)];
     const auto spot = std::find_if(spots.begin(), spots.end(), [&](const Spot& candidate) {
-      return candidate.cls == cls && candidate.start == instance.start;
+      return site_.profile(gpu.model, candidate) == profile && candidate.start == instance.start;
     });
     if (spot == spots.end()) return;
     Running running{static_cast<int>(spot - spots.begin()),
@@ -139,21 +161,25 @@ class Reader {
                     instance.processes,
                     false,
                     0,
-                    Millis{0}};
+                    Millis{0},
+                    nullptr};
     if (site_.rate(running.service, gpu.model, running.spot) <= 0) return;
     const BestPoint& best = site_.point(running.service, gpu.model, running.spot);
-    const profile::TokenEngine* const engine =
+    const plan::Service& wanted = site_.problem.services[at(running.service)];
+    const profile::TokenEngine* const first =
         site_.engine(running.service, gpu.model, running.spot);
     // Of what an assignment tells of, nobody knows which engine it is.
-    if (engine != nullptr && !instance.engine.empty() &&
-        instance.engine.configuration != engine->name.configuration)
-      return;
-    running.best = best.batch == running.batch && best.processes == running.processes;
-    const plan::Service& wanted = site_.problem.services[at(running.service)];
+    running.engine = first == nullptr || instance.engine.empty() ||
+                             instance.engine.configuration == first->name.configuration
+                         ? first
+                         : plan::engine_of(site_.problem, entry.gpu.name, wanted, instance);
+    if (running.engine == nullptr && first != nullptr) return;
+    running.best = running.engine == first && best.batch == running.batch &&
+                   best.processes == running.processes;
     const Carried carried =
-        running.best ? Carried{best.throughput.value, best.latency}
-        : engine     ? rates_.carried(wanted, *engine, running.batch)
-                     : rates_.carried(entry, entry.gpu.profiles[at(profile)], wanted, instance);
+        running.best     ? Carried{best.throughput.value, best.latency}
+        : running.engine ? rates_.carried(wanted, *running.engine, running.batch)
+                         : rates_.carried(entry, entry.gpu.profiles[at(profile)], wanted, instance);
     running.rate = carried.rate;
     running.latency = carried.latency;
     (fits(running, gpu) ? gpu.running : gpu.clashing).push_back(running);
@@ -216,6 +242,19 @@ bool Site::tied() const {
   return std::any_of(apart.begin(), apart.end(), [](const auto& list) { return !list.empty(); });
 }
 
+int Site::unit_of(std::size_t cls) const {
+  const int entry = fleet.model_of[cls];
+  if (fleet.gpus[cls] == 1) return entry;
+  for (std::size_t u = at(entries()); u < units.size(); ++u)
+    if (spots[u].front().cls == cls) return static_cast<int>(u);
+  CHECK(false);
+}
+
+int Site::profile(int model, const Spot& place) const {
+  const auto entry = at(unit(model).entry);
+  return tables[entry].profiles[place.cls - at(fleet.first_class[entry])];
+}
+
 const Running* Site::running_at(int gpu, int s, int service) const {
   for (const auto* list : {&gpus[at(gpu)].running, &gpus[at(gpu)].clashing})
     for (const Running& r : *list)
@@ -229,25 +268,25 @@ bool Site::legal(int model, const std::vector<int>& layout) const {
     if ((used & spot(model, s).slices) != 0) return false;
     used |= spot(model, s).slices;
   }
-  if (pairwise) return true;
+  if (pairwise || unit(model).gpus > 1) return true;
   std::vector<hw::PlacedProfile> placed;
-  for (const int s : layout) {
-    const auto k = spot(model, s).cls - at(fleet.first_class[at(model)]);
-    placed.push_back({tables[at(model)].profiles[k], spot(model, s).start});
-  }
+  for (const int s : layout)
+    placed.push_back({profile(model, spot(model, s)), spot(model, s).start});
   return hw::conflicts(problem.fleet[at(model)].gpu, placed).empty();
 }
 
 const BestPoint& Site::point(int service, int model, int s) const {
-  const auto k = spot(model, s).cls - at(fleet.first_class[at(model)]);
-  const auto& best = tables[at(model)].best[at(service)][k];
+  const auto entry = at(unit(model).entry);
+  const auto k = spot(model, s).cls - at(fleet.first_class[entry]);
+  const auto& best = tables[entry].best[at(service)][k];
   CHECK(best.has_value());
   return *best;
 }
 
 const profile::TokenEngine* Site::engine(int service, int model, int s) const {
-  const auto& engines = tables[at(model)].engines;
-  const auto k = spot(model, s).cls - at(fleet.first_class[at(model)]);
+  const auto entry = at(unit(model).entry);
+  const auto& engines = tables[entry].engines;
+  const auto k = spot(model, s).cls - at(fleet.first_class[entry]);
   return engines.empty() ? nullptr : engines[at(service)][k];
 }
 
@@ -260,10 +299,17 @@ int Site::missing(int service, double rate, int count) const {
 }
 
 Site make_site(const plan::ServingProblem& problem, const std::vector<PointTable>& tables,
-               const Fleet& fleet, const plan::ServingPlan& current) {
-  Site site{problem, tables, fleet, {}, {}, {}, {}, {}, {}, {}, false, true};
+               const Fleet& fleet, const Runs& current) {
+  Site site{problem, tables, fleet, {}, {}, {}, {}, {}, {}, {}, {}, false, true};
+  site.units.resize(tables.size());
+  for (std::size_t m = 0; m < tables.size(); ++m) site.units[m].entry = static_cast<int>(m);
+  for (std::size_t k = 0; k < at(fleet.classes); ++k)
+    if (fleet.gpus[k] > 1) site.units.push_back({fleet.model_of[k], fleet.gpus[k]});
+  for (const Unit& unit : site.units) {
+    const auto m = at(unit.entry);
+    site.spots.push_back(spots_of(problem.fleet[m].gpu, tables[m], unit, fleet.first_class[m]));
+  }
   for (std::size_t m = 0; m < tables.size(); ++m) {
-    site.spots.push_back(spots_of(problem.fleet[m].gpu, tables[m], fleet.first_class[m]));
     site.pairwise = site.pairwise &&
                     pairwise(problem.fleet[m].gpu, tables[m], site.spots[m], fleet.first_class[m]);
   }
@@ -279,7 +325,7 @@ Site make_site(const plan::ServingProblem& problem, const std::vector<PointTable
   for (std::size_t s = 0; s < problem.services.size(); ++s)
     site.index.emplace(problem.services[s].name, static_cast<int>(s));
   site.apart = apart_of(problem.services, site.index);
-  Reader(site).read(current);
+  Reader(site, current.tokens).read(current.plan);
   return site;
 }
 

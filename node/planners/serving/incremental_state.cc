@@ -26,10 +26,20 @@ int Deployment::missing() const {
   return sum;
 }
 
-int Deployment::open_hosts(int model) const {
-  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [&](const Host& host) {
-    return host.open && host.model == model;
-  }));
+int Deployment::open_gpus(int entry) const {
+  int gpus = 0;
+  for (const Host& host : hosts_)
+    if (const Unit& unit = site_->unit(host.model); host.open && unit.entry == entry)
+      gpus += unit.gpus;
+  return gpus;
+}
+
+bool Deployment::fit_nodes() const {
+  if (site_->fleet.group_rows.empty()) return true;
+  Counts groups{};
+  for (const Host& host : hosts_)
+    if (host.open && site_->unit(host.model).gpus > 1) ++groups[site_->spot(host.model, 0).cls];
+  return site_->fleet.fit_nodes(groups);
 }
 
 int Deployment::add_host(int model) {
@@ -158,12 +168,13 @@ void Deployment::tidy() {
   close_spare();
 }
 
-// GPUs all of whose tenants are spare, those with the fewest tenants first.
+// GPUs all of whose tenants are spare, the largest groups and those with the fewest tenants first.
 void Deployment::close_spare() {
   std::vector<int> order(hosts_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return host(a).tenants.size() < host(b).tenants.size(); });
+  std::ranges::stable_sort(order, {}, [&](int h) {
+    return std::pair(-site_->unit(host(h).model).gpus, host(h).tenants.size());
+  });
   for (const int h : order) {
     if (!host(h).open) continue;
     const std::vector<Tenant> tenants = host(h).tenants;

@@ -19,9 +19,10 @@ struct Tenant {
   auto operator<=>(const Tenant&) const = default;
 };
 
-// A GPU of the current plan (site >= 0) or a further one. Only open ones may have tenants.
+// A GPU of the current plan, or a group (site >= 0), or a further one. Only open ones may have
+// tenants.
 struct Host {
-  int model = 0;
+  int model = 0;  // unit of the site
   int site = -1;
   bool open = false;
   std::vector<Tenant> tenants;
@@ -40,9 +41,10 @@ class Deployment {
   double rate(int service) const { return rate_[static_cast<std::size_t>(service)]; }
   int count(int service) const { return count_[static_cast<std::size_t>(service)]; }
   int creations() const { return creations_; }
-  int open_hosts(int model) const;
+  int open_gpus(int entry) const;  // of a fleet entry
+  bool fit_nodes() const;          // whether all groups find a node
 
-  // An open, empty GPU that is not of the site.
+  // An open, empty unit that is not of the site.
   int add_host(int model);
   // Opens a host and keeps all that runs there; reopen: empty.
   void open(int h);

@@ -30,6 +30,8 @@ struct Options {
       progress;                   // a line now and then on long solves; may be empty
   PoolMemo* pools = nullptr;      // of whoever plans again and again (pool_memo.h); may be null
   TokenOracle* tokens = nullptr;  // the same of language models (token_points.h)
+  // Groups of GPUs that carry less per GPU than smaller ones may run, or be fewer to make.
+  bool all_groups = false;
   KnownRules* rules = nullptr;    // of whoever plans the same fleet several times; may be null
   // Where more are needed for certain, nothing is searched for. A plan that is found may have more.
   int most_gpus = kMostPlannedGpus;

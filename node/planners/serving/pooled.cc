@@ -232,7 +232,7 @@ class PoolPlanner {
         options_(options),
         oracle_(problem, options.pools),
         own_tokens_(),
-        columns_(problem, options.tokens ? *options.tokens : own_tokens_),
+        columns_(problem, options.tokens ? *options.tokens : own_tokens_, options.all_groups),
         sets_(problem),
         language_(std::ranges::any_of(
             problem.services, [](const plan::Service& one) { return one.tokens.has_value(); })) {}
@@ -686,6 +686,7 @@ class PoolPlanner {
             "while "
             "it computes prompts and for every request's part of steps of full batches; replicas "
             "that are asked for little have smaller batches and burn more");
+      if (problem_.survive > 0) return bound_surviving(problem_, fluid, options_, plan);
       return state_watts(problem_, plan_energy(problem_, fluid, quietly(options_)).bound, plan);
     }
     if (problem_.survive > 0) {

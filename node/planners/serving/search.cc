@@ -239,19 +239,19 @@ void Search::collect(const std::vector<Column>& columns, Reach reach) {
   }
 }
 
-// Those that no other beats in watts and in every row.
+// Those that no other beats in watts and in every row; where some keep apart, with no more
+// instances of any class.
 void Search::keep_unbeaten(std::vector<Candidate>& list) const {
   std::vector<Candidate> kept;
+  const auto beats = [&](const Candidate& other, const Candidate& one) {
+    return other.watts <= one.watts && other.least <= one.least &&
+           std::ranges::equal(other.load, one.load, std::less_equal<>()) &&
+           (!problem_.tied || std::ranges::equal(other.counts, one.counts, std::less_equal<>()));
+  };
   for (Candidate& one : list) {
-    const auto beats = [&](const Candidate& other) {
-      return other.watts <= one.watts && other.least <= one.least &&
-             std::ranges::equal(other.load, one.load, std::less_equal<>());
-    };
-    if (std::ranges::any_of(kept, beats)) continue;
-    std::erase_if(kept, [&](const Candidate& other) {
-      return one.watts <= other.watts && one.least <= other.least &&
-             std::ranges::equal(one.load, other.load, std::less_equal<>());
-    });
+    if (std::ranges::any_of(kept, [&](const Candidate& other) { return beats(other, one); }))
+      continue;
+    std::erase_if(kept, [&](const Candidate& other) { return beats(one, other); });
     kept.push_back(std::move(one));
   }
   list = std::move(kept);
@@ -457,10 +457,12 @@ bool Search::accepted(Frame& frame) const {
   return answer == Acceptance::yes;
 }
 
-// A choice that fits: from here on only better ones are of interest.
+// A choice that fits: from here on only better ones are of interest, if it is acceptable.
 void Search::weigh(Frame& frame) const {
+  const bool better = frame.own.watts < frame.watts * (1 - kNoBetter);
+  if (better && !accepted(frame)) return;
   frame.least = std::min(frame.least, frame.own.least);
-  if (frame.own.watts >= frame.watts * (1 - kNoBetter)) return;
+  if (!better) return;
   frame.watts = frame.own.watts;
   frame.best = frame.chosen;
   frame.slack = limit_;

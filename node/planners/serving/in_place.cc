@@ -1,15 +1,17 @@
-#include "decide/in_place.h"
+#include "planners/serving/in_place.h"
 
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "base/index.h"
 #include "plan/changes.h"
 
-namespace partita::decide {
+namespace partita::planners::serving {
 namespace {
 
 using plan::PlannedGpu;
@@ -18,12 +20,7 @@ int group_of(const PlannedGpu& gpu) {
   return gpu.instances.empty() ? 1 : gpu.instances.front().group;
 }
 
-plan::GpuTenancies tenancies_of(const PlannedGpu& gpu) {
-  plan::GpuTenancies all{gpu.index, true, {}};
-  for (const plan::PlannedInstance& one : gpu.instances)
-    all.tenants.push_back({one.profile, one.start, one.service, one.batch, one.processes});
-  return all;
-}
+constexpr int kMost = 8;  // GPUs of a group
 
 struct Room {
   std::size_t most = 0;          // GPUs of the model
@@ -35,6 +32,7 @@ class InPlace {
  public:
   InPlace(std::vector<PlannedGpu> there, const std::vector<PlannedGpu*>& wanted, Room room)
       : there_(std::move(there)), wanted_(wanted), room_(room) {
+    for (const PlannedGpu* const gpu : wanted_) stays_[gpu->index] = gpu;
     while (there_.size() < wanted.size()) add_gpu();
     for (std::size_t w = 0; w < wanted.size(); w += at(group_of(*wanted[w])))
       (group_of(*wanted[w]) > 1 ? groups_ : alone_).push_back(w);
@@ -43,7 +41,7 @@ class InPlace {
   // Whether there was room for the groups; nothing has changed otherwise.
   bool run() {
     place_groups(true);
-    while (!groups_placed() && there_.size() < std::min(room_.most, enough())) {
+    while ((!groups_placed() || pushed_ > 0) && there_.size() < std::min(room_.most, enough())) {
       add_gpu();
       place_groups(true);
     }
@@ -52,22 +50,38 @@ class InPlace {
     for (const auto& [w, from] : place_)
       for (std::size_t k = 0; k < at(group_of(*wanted_[w])); ++k)
         wanted_[w + k]->index = there_[from + k].index;
-    std::vector<plan::GpuTenancies> needs, offers;
-    std::vector<std::size_t> free;
-    for (const std::size_t w : alone_) needs.push_back(tenancies_of(*wanted_[w]));
-    for (std::size_t p = 0; p < there_.size(); ++p)
-      if (!taken_[p]) {
-        offers.push_back(tenancies_of(there_[p]));
-        free.push_back(p);
-      }
-    const std::vector<int> matched = plan::match_gpus(needs, offers);
-    for (std::size_t i = 0; i < alone_.size(); ++i)
-      wanted_[alone_[i]]->index = there_[free[at(matched[i])]].index;
+    place_alone();
     return true;
   }
 
  private:
-  void add_gpu() { there_.push_back({there_.empty() ? 0 : there_.back().index + 1, "", {}}); }
+  void add_gpu() {
+    int index = 0;
+    auto at = there_.begin();
+    for (; at != there_.end() && at->index == index; ++at) ++index;
+    there_.insert(at, {index, "", {}});
+  }
+
+  void place_alone() {
+    std::vector<plan::GpuTenancies> needs, offers;
+    for (const std::size_t w : alone_) needs.push_back(plan::tenancies_of(*wanted_[w]));
+    for (std::size_t p = 0; p < there_.size(); ++p)
+      if (!taken_[p]) offers.push_back(plan::tenancies_of(there_[p]));
+    if (offers.size() > plan::kMaxMatchedGpus) return number_alone(offers);
+    const std::vector<int> matched = plan::match_gpus(needs, offers);
+    for (std::size_t i = 0; i < alone_.size(); ++i)
+      wanted_[alone_[i]]->index = offers[at(matched[i])].index;
+  }
+
+  // Too many to be matched: they keep the numbers that they have, as far as those are free.
+  void number_alone(const std::vector<plan::GpuTenancies>& offers) {
+    std::set<int> free;
+    for (const plan::GpuTenancies& one : offers) free.insert(one.index);
+    std::vector<std::size_t> rest;
+    for (const std::size_t w : alone_)
+      if (free.erase(wanted_[w]->index) == 0) rest.push_back(w);
+    for (const std::size_t w : rest) wanted_[w]->index = *free.begin(), free.erase(free.begin());
+  }
 
   // GPUs among which every group finds a node of its own.
   std::size_t enough() const {
@@ -85,6 +99,7 @@ class InPlace {
   void place_groups(bool stay) {
     taken_.assign(there_.size(), false);
     place_.clear();
+    pushed_ = 0;
     for (const bool same : {true, false})
       for (const std::size_t w : groups_)
         if (stay && !place_.contains(w)) put(w, running(w, same));
@@ -124,18 +139,38 @@ class InPlace {
     return there_.size();
   }
 
-  // Instances that would go, the fewest; of equals the first.
-  std::size_t least_used(std::size_t w) const {
+  // Instances there that the plan keeps on a GPU of that number.
+  std::size_t kept(const PlannedGpu& there) const {
+    const auto found = stays_.find(there.index);
+    if (found == stays_.end() || group_of(*found->second) > 1) return 0;
+    return static_cast<std::size_t>(
+        std::ranges::count_if(there.instances, [&](const plan::PlannedInstance& runs) {
+          return std::ranges::any_of(found->second->instances, [&](const auto& one) {
+            return std::tie(one.profile, one.start, one.service) ==
+                   std::tie(runs.profile, runs.start, runs.service);
+          });
+        }));
+  }
+
+  // The fewest instances that the plan keeps would go, then the fewest that run; of equals the
+  // first that leaves whole groups' room beside it.
+  std::size_t least_used(std::size_t w) {
     const std::size_t size = at(group_of(*wanted_[w]));
-    std::size_t best = there_.size(), least = 0;
+    std::size_t best = there_.size();
+    std::tuple<std::size_t, std::size_t, bool> least;
     for (std::size_t p = 0; p + size <= there_.size(); ++p) {
       if (!free(p, size)) continue;
-      std::size_t goes = 0;
-      for (std::size_t k = p; k < p + size; ++k) goes += there_[k].instances.size();
-      if (best < there_.size() && goes >= least) continue;
+      std::tuple<std::size_t, std::size_t, bool> price{
+          0, 0, at(there_[p].index) % at(room_.node_gpus.value_or(kMost)) % size != 0};
+      for (std::size_t k = p; k < p + size; ++k) {
+        std::get<0>(price) += kept(there_[k]);
+        std::get<1>(price) += there_[k].instances.size();
+      }
+      if (best < there_.size() && price >= least) continue;
       best = p;
-      least = goes;
+      least = price;
     }
+    if (best < there_.size()) pushed_ += std::get<0>(least) + std::get<1>(least);
     return best;
   }
 
@@ -145,6 +180,8 @@ class InPlace {
   std::vector<std::size_t> groups_, alone_;   // first GPUs, of wanted_
   std::map<std::size_t, std::size_t> place_;  // of groups
   std::vector<bool> taken_;
+  std::map<int, const PlannedGpu*> stays_;  // of wanted_, by the number that it had
+  std::size_t pushed_ = 0;                  // instances where groups are put
 };
 
 }  // namespace
@@ -173,4 +210,4 @@ plan::ServingPlan in_place_of(const plan::ServingPlan& current, plan::ServingPla
   return plan;
 }
 
-}  // namespace partita::decide
+}  // namespace partita::planners::serving
