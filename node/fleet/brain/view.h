@@ -2,6 +2,7 @@
 // left out and named in `damaged`. A value.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "act/gateway_peers.h"
 #include "base/recalled.h"
@@ -46,18 +48,20 @@ class ReadTexts {
   template <class T>
   Result<T> read(Result<T> (*parse)(const std::string&, std::string_view), const std::string& key,
                  const std::string& text) {
-    auto& known = std::get<Recalled<std::string, T>>(known_);
-    if (const T* found = known.find(text)) return *found;
+    auto& known = std::get<Recalled<Text, T>>(known_);
+    Text asked{std::hash<std::string>{}(text), text};
+    if (const T* found = known.find(asked)) return *found;
     auto fresh = parse(key, text);
-    if (fresh) known.keep(text, *fresh);
+    if (fresh) known.keep(std::move(asked), *fresh);
     return fresh;
   }
 
  private:
-  static constexpr std::size_t kMost = 2000;  // of each kind
-  std::tuple<Recalled<std::string, NodeRecord>, Recalled<std::string, Part>,
-             Recalled<std::string, RateRecord>, Recalled<std::string, FleetEvent>,
-             Recalled<std::string, Wanted>, Recalled<std::string, actuate::GatewayPeers>>
+  static constexpr std::size_t kMost = 2000;    // of each kind
+  using Text = std::pair<std::size_t, std::string>;  // its hash first: most begin alike
+  std::tuple<Recalled<Text, NodeRecord>, Recalled<Text, Part>, Recalled<Text, RateRecord>,
+             Recalled<Text, FleetEvent>, Recalled<Text, Wanted>,
+             Recalled<Text, actuate::GatewayPeers>>
       known_{kMost, kMost, kMost, kMost, kMost, kMost};
 };
 
