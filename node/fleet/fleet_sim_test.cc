@@ -35,6 +35,7 @@ TEST(FleetSim, HoldsForEachSeed) {
     all.approvals += report.approvals, all.stuck += report.stuck;
     all.leaders_killed += report.leaders_killed, all.wishes += report.wishes;
     all.asked += report.asked, all.asked_in_vain += report.asked_in_vain;
+    all.jobs += report.jobs, all.jobs_done += report.jobs_done, all.attempts += report.attempts;
     all.decisions += report.decisions, all.parts += report.parts, all.turns += report.turns;
     if (report.longest_short_ms > all.longest_short_ms) longest = seed;
     all.longest_short_ms = std::max(all.longest_short_ms, report.longest_short_ms);
@@ -45,10 +46,11 @@ TEST(FleetSim, HoldsForEachSeed) {
       "%d outages, %d stuck, %d wishes, %d approvals; %ld decisions, %ld parts, %ld turns; a "
       "service was "
       "short for %.1f s at most (seed %d); %ld services in calm hours, %ld of them carried by "
-      "nobody\n",
+      "nobody; %ld jobs, %ld done, begun %ld times\n",
       count, hours, count / minutes, all.deaths, all.cuts, all.leaders_killed, all.outages,
       all.stuck, all.wishes, all.approvals, all.decisions, all.parts, all.turns,
-      1e-3 * static_cast<double>(all.longest_short_ms), longest, all.asked, all.asked_in_vain);
+      1e-3 * static_cast<double>(all.longest_short_ms), longest, all.asked, all.asked_in_vain,
+      all.jobs, all.jobs_done, all.attempts);
 }
 
 TEST(FleetSim, SameSeedIsTheSameStory) {

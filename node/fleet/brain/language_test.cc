@@ -10,52 +10,30 @@ namespace {
 
 constexpr double kRate = 12;
 
-// On 3g instances, whole GPUs and, where `groups`, groups of two alone.
-FleetGround language_ground(bool groups) {
-  FleetGround ground = ground_of_tests();
-  auto& engines = ground.profiles.front().engines["lm"];
-  for (const auto& [profile, gpcs, gpus] : {std::tuple{"3g.40gb", 3, 1}, {"", 7, 1}, {"", 7, 2}}) {
-    if (groups != (gpus == 2)) continue;
-    profile::TokenEngine engine{.name = {"an engine"}, .mig_profile = profile, .gpus = gpus};
-    const double speed = gpcs * gpus;
-    engine.spec.cost = {.step = 40 / speed, .sequence = 1 / speed, .prompt_token = 0.5 / speed};
-    engine.spec.sequences = 32;
-    engine.most_in = engine.most_out = 4096;
-    engines.push_back(engine);
-  }
-  return ground;
-}
-
-std::string file_of(double rate) {
-  return fmt::format(
-      "services:\n  - {{name: chat, model: lm, kind: llm, rate_rps: {}, tokens: {{in: 200, out: "
-      "50}}, slo: {{ttft_ms: 2000, tpot_ms: 60, percentile: 95}}}}\n",
-      rate);
-}
-
 TEST(LanguageModelsInAFleet, KeepTheirPromiseWithoutAnyOneNode) {
   for (const bool groups : {false, true}) {
-    const FleetGround ground = language_ground(groups);
+    const FleetGround& ground = language_ground_of_tests();
+    const std::string name = groups ? "pair" : "lm";
     TestFleet fleet(4, 2, ground);
-    fleet.view.wanted->services = file_of(kRate);
+    fleet.want({{name, kRate}});
     fleet.view.wanted->survive = Survive::node;
     fleet.settle();
-    ASSERT_GE(fleet.nodes_of("chat").size(), 2U) << groups;
-    for (const auto& [name, part] : fleet.view.parts) {
+    ASSERT_GE(fleet.nodes_of(name).size(), 2U) << groups;
+    for (const auto& [node, part] : fleet.view.parts) {
       if (part.plan.services.empty()) continue;
       plan::ServingProblem problem;
       for (const plan::PlannedService& row : part.plan.services) problem.services.push_back(row);
       problem.fleet = ground.profiles;
-      problem.fleet[0].count = static_cast<int>(fleet.view.nodes.at(name).gpus.size());
+      problem.fleet[0].count = static_cast<int>(fleet.view.nodes.at(node).gpus.size());
       const auto verdict = verify::judge(problem, part.plan);
-      EXPECT_TRUE(verdict) << name << ": " << to_string(verdict.error().violations.front());
+      EXPECT_TRUE(verdict) << node << ": " << to_string(verdict.error().violations.front());
       for (const plan::PlannedGpu& gpu : part.plan.gpus)
         for (const plan::PlannedInstance& one : gpu.instances) EXPECT_EQ(one.group == 2, groups);
     }
     const auto before = fleet.view.nodes;
-    for (const auto& [name, node] : before) {
-      fleet.view.nodes.erase(name);
-      EXPECT_GE(fleet.carried("chat"), kRate * (1 - 1e-6)) << "without " << name;
+    for (const auto& [lost, node] : before) {
+      fleet.view.nodes.erase(lost);
+      EXPECT_GE(fleet.carried(name), kRate * (1 - 1e-6)) << "without " << lost;
       fleet.view.nodes = before;
     }
     EXPECT_EQ(fleet.settle(), 0);

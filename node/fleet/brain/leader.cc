@@ -241,7 +241,7 @@ class Leader::Work {
 // ---- how it is
 
 void Leader::Work::look() {
-  const Rates asked = view_.asked();
+  const Rates asked = view_.asked_steadily();
   for (const auto& [name, terms] : read_.services) {
     Of& of = services_[name];
     of.terms = &terms;

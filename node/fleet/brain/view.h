@@ -80,6 +80,8 @@ struct FleetView {
   // nodes that have had their parts for too long to be counted on.
   std::map<std::string, Rates> lost_rates;
   std::set<std::string> overdue;
+  // And what was asked for when it decided last, by service.
+  Rates asked_before;
   std::map<std::string, long> versions;        // of parts: the store's revision, for fencing
   std::map<std::string, std::string> damaged;  // keys, and why they cannot be read
 
@@ -95,6 +97,9 @@ struct FleetView {
   // What clients ask for, by service: what arrived at nodes that carry it, or at lost ones, or in
   // vain at all doors, whichever is most. While it moves they say the same requests.
   Rates asked() const;
+  // The same to plan by: nodes tell of rates that moved by a tenth, so a little less than before is
+  // as much as before. Else needs would fall and rise as services move, which move as needs do.
+  Rates asked_steadily() const;
 };
 
 }  // namespace partita::fleet

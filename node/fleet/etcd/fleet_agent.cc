@@ -224,7 +224,8 @@ FleetAgent::Follows FleetAgent::follows(long taken) {
       !(own->second.waits_for.empty() && own->second.elsewhere.empty()))
     others_until_ms_ = now_ms_ + kFollowMs;
   if (view_.leader && led_ != view_.leader->node) led_ = view_.leader->node;
-  return {.others = now_ms_ < others_until_ms_, .rates_of = led_};
+  return {.others = now_ms_ < others_until_ms_,
+          .rates_of = led_.empty() ? settings_.node : led_};
 }
 
 // In order.
@@ -236,7 +237,7 @@ Places FleetAgent::places(const Follows& follows) const {
           keys_.part(follows.others ? "" : settings_.node),
           keys_.peers(""),
           keys_.power(),
-          keys_.rates(follows.rates_of.empty() ? settings_.node : follows.rates_of),
+          keys_.rates(follows.rates_of),
           keys_.wanted()};
 }
 
@@ -444,6 +445,7 @@ Result<void> FleetAgent::lead() {
     missed_.clear();
     pending_.clear();
     view_.overdue.clear();
+    view_.asked_before.clear();
     decision_.reset();
     return {};
   }
@@ -458,6 +460,7 @@ Result<void> FleetAgent::lead() {
   // Of the same view a leader decides the same.
   if (!changed_ && (decision_ || now_ms_ - decided_ms_ < kDecideMs)) return {};
   auto decision = leader_.decide(view_, settings_.node);
+  view_.asked_before = view_.asked_steadily();
   changed_ = false;
   decided_ms_ = now_ms_;
   if (!decision) {

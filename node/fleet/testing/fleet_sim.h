@@ -20,6 +20,9 @@ inline constexpr std::int64_t kMostCarryMs = 20'000;  // a part, once it is take
 // carried out twice: by one that grows, once more where that fails.
 inline constexpr std::int64_t kRecoveryMs = 10'000 + 12'000 + 4'000 + 4'000 + 2 * kMostCarryMs;
 
+// Seeds from here on have language models and batch jobs beside.
+inline constexpr std::uint64_t kFirstBeside = 10'000;
+
 struct FleetSimOptions {
   std::uint64_t seed = 0;
   int hours = 2;
@@ -34,6 +37,7 @@ struct FleetSimReport {
       stuck = 0;
   long decisions = 0, parts = 0, turns = 0;
   long asked = 0, asked_in_vain = 0;  // services at the ends of hours; carried by nobody
+  long jobs = 0, jobs_done = 0, attempts = 0;  // batch jobs: submitted, done; and how often begun
   std::int64_t longest_short_ms = 0;  // that a service had less than before
 };
 
