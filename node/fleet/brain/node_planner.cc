@@ -52,9 +52,8 @@ void leave_out_lent(plan::ServingPlan& plan, const NodeRecord& node,
   for (const plan::PlannedGpu& gpu : plan.gpus) {
     const auto is = std::ranges::find(node.gpus, gpu.index, &NodeGpu::index);
     if (is == node.gpus.end() || is->lent.empty()) continue;
-    const auto entry = std::ranges::find(profiles, is->model, [](const auto& one) -> const auto& {
-      return one.gpu.name;
-    });
+    const auto entry = std::ranges::find(
+        profiles, is->model, [](const auto& one) -> const auto& { return one.gpu.name; });
     if (entry == profiles.end()) continue;
     std::vector<hw::PlacedProfile> placed;
     for (const LentSlice& one : is->lent)

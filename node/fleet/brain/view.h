@@ -57,7 +57,7 @@ class ReadTexts {
   }
 
  private:
-  static constexpr std::size_t kMost = 2000;    // of each kind
+  static constexpr std::size_t kMost = 2000;         // of each kind
   using Text = std::pair<std::size_t, std::string>;  // its hash first: most begin alike
   std::tuple<Recalled<Text, NodeRecord>, Recalled<Text, Part>, Recalled<Text, RateRecord>,
              Recalled<Text, FleetEvent>, Recalled<Text, Wanted>,

@@ -224,8 +224,7 @@ FleetAgent::Follows FleetAgent::follows(long taken) {
       !(own->second.waits_for.empty() && own->second.elsewhere.empty()))
     others_until_ms_ = now_ms_ + kFollowMs;
   if (view_.leader && led_ != view_.leader->node) led_ = view_.leader->node;
-  return {.others = now_ms_ < others_until_ms_,
-          .rates_of = led_.empty() ? settings_.node : led_};
+  return {.others = now_ms_ < others_until_ms_, .rates_of = led_.empty() ? settings_.node : led_};
 }
 
 // In order.

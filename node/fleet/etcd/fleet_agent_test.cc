@@ -164,8 +164,8 @@ TEST(FleetAgent, WhatArrivedAtALostNodeCountsForAWhile) {
   EXPECT_EQ(two.b.view().asked(), (Rates{{"s", 60}}));
 }
 
-// The sum of what nodes tell is a tenth off either way. A need that followed it would move services,
-// and their moves make other sums: for ever, as it was found in a simulation (seed 730).
+// The sum of what nodes tell is a tenth off either way. Needs that followed it would move services,
+// and moves make other sums: for ever, as it was found in a simulation (seed 730).
 TEST(FleetAgent, NeedsFallOnceClientsAskForClearlyLess) {
   TwoNodes two;
   two.of_a.rates = {{"s", 240}};

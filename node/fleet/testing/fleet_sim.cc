@@ -41,6 +41,7 @@ constexpr double kLeastAsked = 0.5, kMostAsked = 1.8;  // by clients, times the 
 constexpr std::int64_t kSaidMs = 15'000;               // what was asked for in vain, so long after
 constexpr double kToldExact = 0.85;  // a node tells of a rate that moves by more than a tenth
 constexpr std::size_t kMostWrong = 20;
+const std::string kLentInTheWay = "what is lent is in the way: ";  // of a part
 
 // What of a node outlives its agent, and the agent.
 struct SimNode {
@@ -188,6 +189,11 @@ double on_step(double rate) {
 double rate_per_slice(const std::string& service) { return is_language(service) ? 3 : 130; }
 
 // Language models beside the others; a pair of GPUs where enough nodes have two.
+int away(const std::vector<SimNode>& nodes) {
+  return static_cast<int>(
+      std::ranges::count_if(nodes, [](const SimNode& node) { return !node.alive || node.cut; }));
+}
+
 long lent_of(const NodeRecord& node) {
   long all = 0;
   for (const NodeGpu& gpu : node.gpus) all += std::ssize(gpu.lent);
@@ -232,7 +238,7 @@ std::string fit_beside_lent(SimNode& node, NodePlanner& planner) {
   const std::vector<plan::Service> services(node.content->plan.services.begin(),
                                             node.content->plan.services.end());
   auto plan = planner.plan({node.record, services, 0, nullptr, Moves::any});
-  if (!plan) return "what is lent is in the way: " + to_string(plan.error());
+  if (!plan) return kLentInTheWay + to_string(plan.error());
   node.content->plan = *std::move(plan);
   return {};
 }
@@ -492,7 +498,8 @@ class FleetSim {
     for (int s = 0; s < 2 + count / 2; ++s) rates_[fmt::format("s{}", s)] = 0;
     if (rng_.below(beside_ ? 12 : 3) == 0) rates_["way"] = 0;  // they take most of the time
     if (beside_ && rng_.below(2) == 0)
-      for (const std::string& name : language_models(nodes_, rng_)) rates_[name] = 0;
+      for (const std::string& name : language_models(nodes_, rng_))
+        rates_[name] = 0, ++report_.language;
     for (auto& [name, rate] : rates_) {
       rate = rate_per_slice(name) * load / static_cast<double>(rates_.size()) *
              (0.4 + 1.2 * rng_.uniform());
@@ -560,10 +567,6 @@ class FleetSim {
 
   // ---- what happens
 
-  int away() const {
-    return static_cast<int>(
-        std::ranges::count_if(nodes_, [](const SimNode& node) { return !node.alive || node.cut; }));
-  }
   SimNode* leader() {
     for (SimNode& node : nodes_)
       if (node.agent && node.alive && node.agent->leads()) return &node;
@@ -578,10 +581,10 @@ class FleetSim {
     };
     switch (rng_.below(8)) {
       case 0:
-        if (node.alive && away() == 0) die(node, soon(300'000));
+        if (node.alive && away(nodes_) == 0) die(node, soon(300'000));
         break;
       case 1:
-        if (node.alive && away() == 0) cut_off(node, soon(120'000));
+        if (node.alive && away(nodes_) == 0) cut_off(node, soon(120'000));
         break;
       case 2:
         if (SimNode* leads = leader(); leads && rng_.below(2) == 0)
@@ -657,7 +660,7 @@ class FleetSim {
   }
   void drain(const SimNode& node) {
     wanted_.drained.clear();
-    if (away() == 0 && rng_.below(2) == 0) wanted_.drained.push_back(node.record.node);
+    if (away(nodes_) == 0 && rng_.below(2) == 0) wanted_.drained.push_back(node.record.node);
     lost_since_calm_ = true;  // survive is planned for nodes that are not drained
     wish(wanted_.drained.empty() ? "nothing is drained" : node.record.node + " is drained");
   }
@@ -755,7 +758,13 @@ class FleetSim {
         std::exchange(node.arriving_as_of, as_of) != as_of)
       arrive_anew(node, nodes_, carried_.all(), clients_.asked());
     forget_uncarried(node, carried_.all(), clients_.asked(), now_);
-    if (node.jobs && !jobs_rest_) lease(node);
+    if (node.jobs && !jobs_rest_) {
+      const bool others = node.jobs->turn(now_, node.record, node.carrying);
+      for (const std::string& fault : node.jobs->take_faults()) wrong(fault);
+      for (const std::string& fault : faults_of_owners(node.record, node.record.runs)) wrong(fault);
+      if (others)
+        tell(fmt::format("{} has {} instances lent", node.record.node, lent_of(node.record)));
+    }
     const bool busy = node.carrying || !node.record.trouble.empty();
     NodeNow is{std::move(node.record), busy, std::move(node.arriving), std::move(node.uncarried)};
     Turn turn = node.agent->turn(clock_of(node, now_, rng_), kStartMs + now_ + node.off_ms, is);
@@ -772,14 +781,6 @@ class FleetSim {
     --leaders_to_die_;
     ++report_.leaders_killed;
     curse(node, rng_);
-  }
-  // Jobs come, begin and end.
-  void lease(SimNode& node) {
-    const bool others = node.jobs->turn(now_, node.record, node.carrying);
-    for (const std::string& fault : node.jobs->take_faults()) wrong(fault);
-    if (!others) return;
-    tell(fmt::format("{} has {} instances lent", node.record.node, lent_of(node.record)));
-    for (const std::string& fault : faults_of_owners(node.record, node.record.runs)) wrong(fault);
   }
   // ---- a person
 
@@ -899,11 +900,14 @@ class FleetSim {
     if (!decision->parts.empty()) fault("something is to decide: " + decision->changes.front());
     for (const SimNode& node : nodes_)
       if (const auto part = view.parts.find(node.record.node);
-          part != view.parts.end() && node.record.ready != part->second.revision)
+          part != view.parts.end() && node.record.ready != part->second.revision &&
+          !node.record.trouble.starts_with(kLentInTheWay))
         fault(fmt::format("{} has carried out revision {} of {}", node.record.node,
                           node.record.ready, part->second.revision));
     for (const SimNode& node : nodes_)
-      if (std::string left = left_over(node, view); !left.empty()) fault(left);
+      if (std::string left = left_over(node, view);
+          !left.empty() && !node.record.trouble.starts_with(kLentInTheWay))
+        fault(left);
     for (const std::string& text : faults_of_peers(nodes_, view)) fault(text);
     for (const std::string& text : faults_of_need(*decision, clients_.asked())) fault(text);
     report_.asked += static_cast<long>(clients_.asked().size());

@@ -21,11 +21,13 @@ using queue::Place;
 constexpr Nanos kNanosPerMilli = 1'000'000;
 constexpr double kJobEveryMs = 1'500'000;
 constexpr double kMostJobS = 1500, kLeastJobS = 60;
-constexpr std::int64_t kLookMs = 10'000;   // at what others have, as an agent's queue does
+constexpr std::int64_t kLookMs = 10'000;    // at what others have, as an agent's queue does
 constexpr std::int64_t kBeginsMs = 60'000;  // where there is room: a look, and calls of the driver
 constexpr int kMostCalls = 16;              // of the driver, in a turn
 
-const hw::GpuModel& model_of(const std::string& name) { return **hw::builtin_catalogue().get(name); }
+const hw::GpuModel& model_of(const std::string& name) {
+  return **hw::builtin_catalogue().get(name);
+}
 
 const std::string& whole(const hw::GpuModel& model) {
   return std::ranges::max_element(model.profiles, {}, &hw::MigProfile::gpcs)->name;
@@ -164,16 +166,17 @@ struct SimBatches::Of {
 
   void look_at_waiting(const NodeRecord& node, std::int64_t now_ms, bool in_change) {
     std::vector<Place> taken = world.others;
-    for (const auto& [key, one] : world.instances) taken.push_back({key.first, one.first, key.second, ""});
+    for (const auto& [key, one] : world.instances)
+      taken.push_back({key.first, one.first, key.second, ""});
     bool room = false;
     for (const auto& [id, task] : host->queue().tasks()) {
       if (task.state != queue::State::waiting) continue;
       const std::string& profile = task.spec.profiles.front();
       const bool could = fits(node, world.others, profile);
       if (why_waiting(host->queue(), task, world.now).empty() != could)
-        faults.push_back(fmt::format("job {} of {} {}", id, node.node,
-                                     could ? "is said to have no room, and has"
-                                           : "has no room, and nobody says so"));
+        faults.push_back(fmt::format(
+            "job {} of {} {}", id, node.node,
+            could ? "is said to have no room, and has" : "has no room, and nobody says so"));
       room = room || fits(node, taken, profile);
     }
     const bool begins = !room || in_change || !world.processes.empty();
