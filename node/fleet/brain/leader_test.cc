@@ -8,7 +8,6 @@
 #include "fleet/brain/part_services.h"
 #include "fleet/brain/testing/fleet_fixture.h"
 #include "forms/serving_forms.h"
-#include "hw/layout.h"
 #include "plan/changes.h"
 #include "verify/judge.h"
 
@@ -717,29 +716,23 @@ TEST(Missing, IsWithoutTheLargestDomain) {
   EXPECT_EQ(missing_of(100, {}, true), 100);
 }
 
-// A node was to carry a service where a lease was made before it did so: what it gets beside, and
-// that service, are planned for what is free.
+// A node could not make its instances where they were planned, since that was lent meanwhile, and
+// planned for itself: what it carries on is where it is, and not where its part said.
 TEST(Leader, WhatWasPlannedForPlacesThatAreLentByNowIsPlannedAgain) {
   TestFleet fleet(1, 2);
-  fleet.want({{"a", 300}});
-  fleet.decide();
-  NodeRecord& node = fleet.view.nodes.at("n0");
-  const plan::PlannedGpu planned = fleet.view.parts.at("n0").plan.gpus.at(0);
-  for (const plan::PlannedInstance& one : planned.instances)
-    node.gpus.at(static_cast<std::size_t>(planned.index)).lent.push_back({one.profile, one.start});
   fleet.want({{"a", 300}, {"b", 300}});
+  fleet.settle();
+  NodeRecord& node = fleet.view.nodes.at("n0");
+  ASSERT_EQ(node.runs.size(), 1u);
+  const int planned = node.runs[0].index;
+  node.runs[0].index = 1 - planned;
+  node.gpus.at(static_cast<std::size_t>(planned)).lent = {{"7g.80gb", 0}};
+  fleet.want({{"a", 300}});
   ASSERT_EQ(fleet.decide().parts.size(), 1u);
   const plan::ServingPlan& next = fleet.view.parts.at("n0").plan;
-  ASSERT_EQ(next.services.size(), 2u);
-  const hw::GpuModel& model = ground_of_tests().profiles[0].gpu;
-  for (const plan::PlannedGpu& gpu : next.gpus) {
-    std::vector<hw::PlacedProfile> all;
-    for (const LentSlice& one : node.gpus.at(static_cast<std::size_t>(gpu.index)).lent)
-      all.push_back({model.profile_index(one.profile), one.start});
-    for (const plan::PlannedInstance& one : gpu.instances)
-      all.push_back({model.profile_index(one.profile), one.start});
-    EXPECT_TRUE(hw::conflicts(model, all).empty()) << "GPU " << gpu.index;
-  }
+  ASSERT_EQ(next.services.size(), 1u);
+  for (const plan::PlannedGpu& gpu : next.gpus)
+    EXPECT_TRUE(gpu.index != planned || gpu.instances.empty());
 }
 
 // What is lent on a node stays: its other slices carry services, a GPU that is lent whole none.
