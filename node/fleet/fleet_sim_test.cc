@@ -16,25 +16,22 @@ int number_of(const char* name, int standard) {
   return value == nullptr ? standard : std::atoi(value);
 }
 
-// PARTITA_FLEET_SEED=N tells the story of one; PARTITA_FLEET_SEEDS=N runs so many, and
-// PARTITA_FLEET_HOURS=H so long each.
-TEST(FleetSim, HoldsForEachSeed) {
+FleetSimReport hold_for(int first, int count, bool tells = false) {
   const int hours = number_of("PARTITA_FLEET_HOURS", test_rounds(10) < 10 ? 1 : 2);
-  const int one = number_of("PARTITA_FLEET_SEED", -1);
-  const int first = one >= 0 ? one : number_of("PARTITA_FLEET_FIRST", 0);
-  const int count = one >= 0 ? 1 : number_of("PARTITA_FLEET_SEEDS", test_rounds(8));
   const std::clock_t begun = std::clock();
   FleetSimReport all;
   int longest = first;
   for (int seed = first; seed < first + count; ++seed) {
-    const FleetSimReport report = simulate_fleet(
-        {.seed = static_cast<std::uint64_t>(seed), .hours = hours, .tells = one >= 0});
+    const FleetSimReport report =
+        simulate_fleet({.seed = static_cast<std::uint64_t>(seed), .hours = hours, .tells = tells});
     for (const std::string& line : report.story) std::printf("%s\n", line.c_str());
     for (const std::string& wrong : report.wrong) ADD_FAILURE() << "seed " << seed << ": " << wrong;
     all.deaths += report.deaths, all.cuts += report.cuts, all.outages += report.outages;
     all.approvals += report.approvals, all.stuck += report.stuck;
     all.leaders_killed += report.leaders_killed, all.wishes += report.wishes;
     all.asked += report.asked, all.asked_in_vain += report.asked_in_vain;
+    all.jobs += report.jobs, all.jobs_done += report.jobs_done, all.attempts += report.attempts;
+    all.language += report.language;
     all.decisions += report.decisions, all.parts += report.parts, all.turns += report.turns;
     if (report.longest_short_ms > all.longest_short_ms) longest = seed;
     all.longest_short_ms = std::max(all.longest_short_ms, report.longest_short_ms);
@@ -45,15 +42,33 @@ TEST(FleetSim, HoldsForEachSeed) {
       "%d outages, %d stuck, %d wishes, %d approvals; %ld decisions, %ld parts, %ld turns; a "
       "service was "
       "short for %.1f s at most (seed %d); %ld services in calm hours, %ld of them carried by "
-      "nobody\n",
+      "nobody; %d language models; %ld jobs, %ld done, begun %ld times\n",
       count, hours, count / minutes, all.deaths, all.cuts, all.leaders_killed, all.outages,
       all.stuck, all.wishes, all.approvals, all.decisions, all.parts, all.turns,
-      1e-3 * static_cast<double>(all.longest_short_ms), longest, all.asked, all.asked_in_vain);
+      1e-3 * static_cast<double>(all.longest_short_ms), longest, all.asked, all.asked_in_vain,
+      all.language, all.jobs, all.jobs_done, all.attempts);
+  return all;
+}
+
+// PARTITA_FLEET_SEED=N tells the story of one; PARTITA_FLEET_SEEDS=N runs so many, and
+// PARTITA_FLEET_HOURS=H so long each.
+TEST(FleetSim, HoldsForEachSeed) {
+  const int one = number_of("PARTITA_FLEET_SEED", -1);
+  const int first = one >= 0 ? one : number_of("PARTITA_FLEET_FIRST", 0);
+  hold_for(first, one >= 0 ? 1 : number_of("PARTITA_FLEET_SEEDS", test_rounds(8)), one >= 0);
+}
+
+TEST(FleetSim, HoldsWithLanguageModelsAndJobsBeside) {
+  const FleetSimReport all = hold_for(static_cast<int>(kFirstBeside), test_rounds(4));
+  EXPECT_GT(all.jobs_done, 0);
+  EXPECT_GT(all.language, 0);
 }
 
 TEST(FleetSim, SameSeedIsTheSameStory) {
-  const FleetSimOptions options{.seed = 3, .hours = 1, .tells = true};
-  EXPECT_EQ(simulate_fleet(options).story, simulate_fleet(options).story);
+  for (const std::uint64_t seed : {std::uint64_t{3}, kFirstBeside + 2}) {
+    const FleetSimOptions options{.seed = seed, .hours = 1, .tells = true};
+    EXPECT_EQ(simulate_fleet(options).story, simulate_fleet(options).story);
+  }
 }
 
 // With pipelines.

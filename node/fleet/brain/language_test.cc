@@ -13,53 +13,30 @@ namespace {
 
 constexpr double kRate = 12;
 
-// On 3g instances and whole GPUs, or on groups of so many alone.
-FleetGround language_ground(int group) {
-  FleetGround ground = ground_of_tests();
-  auto& engines = ground.profiles.front().engines["lm"];
-  for (const auto& [profile, gpcs, gpus] :
-       {std::tuple{"3g.40gb", 3, 1}, {"", 7, 1}, {"", 7, 2}, {"", 7, 4}}) {
-    if (group != gpus) continue;
-    profile::TokenEngine engine{.name = {"an engine"}, .mig_profile = profile, .gpus = gpus};
-    const double speed = gpcs * gpus;
-    engine.spec.cost = {.step = 40 / speed, .sequence = 1 / speed, .prompt_token = 0.5 / speed};
-    engine.spec.sequences = 32;
-    engine.most_in = engine.most_out = 4096;
-    engines.push_back(engine);
-  }
-  return ground;
-}
-
-std::string file_of(double rate) {
-  return fmt::format(
-      "services:\n  - {{name: chat, model: lm, kind: llm, rate_rps: {}, tokens: {{in: 200, out: "
-      "50}}, slo: {{ttft_ms: 2000, tpot_ms: 60, percentile: 95}}}}\n",
-      rate);
-}
-
 TEST(LanguageModelsInAFleet, KeepTheirPromiseWithoutAnyOneNode) {
   for (const bool groups : {false, true}) {
-    const FleetGround ground = language_ground(groups ? 2 : 1);
+    const FleetGround& ground = language_ground_of_tests();
+    const std::string name = groups ? "pair" : "lm";
     TestFleet fleet(4, 2, ground);
-    fleet.view.wanted->services = file_of(kRate);
+    fleet.want({{name, kRate}});
     fleet.view.wanted->survive = Survive::node;
     fleet.settle();
-    ASSERT_GE(fleet.nodes_of("chat").size(), 2U) << groups;
-    for (const auto& [name, part] : fleet.view.parts) {
+    ASSERT_GE(fleet.nodes_of(name).size(), 2U) << groups;
+    for (const auto& [node, part] : fleet.view.parts) {
       if (part.plan.services.empty()) continue;
       plan::ServingProblem problem;
       for (const plan::PlannedService& row : part.plan.services) problem.services.push_back(row);
       problem.fleet = ground.profiles;
-      problem.fleet[0].count = static_cast<int>(fleet.view.nodes.at(name).gpus.size());
+      problem.fleet[0].count = static_cast<int>(fleet.view.nodes.at(node).gpus.size());
       const auto verdict = verify::judge(problem, part.plan);
-      EXPECT_TRUE(verdict) << name << ": " << to_string(verdict.error().violations.front());
+      EXPECT_TRUE(verdict) << node << ": " << to_string(verdict.error().violations.front());
       for (const plan::PlannedGpu& gpu : part.plan.gpus)
         for (const plan::PlannedInstance& one : gpu.instances) EXPECT_EQ(one.group == 2, groups);
     }
     const auto before = fleet.view.nodes;
-    for (const auto& [name, node] : before) {
-      fleet.view.nodes.erase(name);
-      EXPECT_GE(fleet.carried("chat"), kRate * (1 - 1e-6)) << "without " << name;
+    for (const auto& [lost, node] : before) {
+      fleet.view.nodes.erase(lost);
+      EXPECT_GE(fleet.carried(name), kRate * (1 - 1e-6)) << "without " << lost;
       fleet.view.nodes = before;
     }
     EXPECT_EQ(fleet.settle(), 0);
@@ -70,12 +47,13 @@ TEST(LanguageModelsInAFleet, KeepTheirPromiseWithoutAnyOneNode) {
 TEST(LanguageModelsInAFleet, GroupsAreOfGpusThatAreLinked) {
   for (const int group : {2, 4})
     for (const int nvlink : {0, 1, 2, 3, 4, 6}) {
-      TestFleet fleet(1, 6, language_ground(group));
+      TestFleet fleet(1, 6, language_ground_of_tests());
+      const std::string name = group == 2 ? "pair" : "quad";
       fleet.view.nodes.at("n0").nvlink = nvlink;
-      fleet.view.wanted->services = file_of(1);
+      fleet.want({{name, 1}});
       fleet.settle();
       const bool linked = nvlink == 0 || nvlink >= group;
-      EXPECT_EQ(fleet.carried("chat") > 0, linked) << group << " of " << nvlink;
+      EXPECT_EQ(fleet.carried(name) > 0, linked) << group << " of " << nvlink;
       std::set<int> domains;
       int used = 0;
       for (const plan::PlannedGpu& gpu : fleet.view.nodes.at("n0").runs) {

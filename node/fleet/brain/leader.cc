@@ -262,7 +262,7 @@ class Leader::Work {
 
 void Leader::Work::look() {
   if (view_.wanted->survive == Survive::feed && view_.power) feeds_ = feeds_of(*view_.power);
-  const Rates asked = view_.asked();
+  const Rates asked = view_.asked_steadily();
   for (const auto& [name, terms] : read_.services) {
     Of& of = services_[name];
     of.terms = &terms;

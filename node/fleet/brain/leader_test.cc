@@ -769,6 +769,25 @@ TEST(Missing, IsWithoutTheLargestDomain) {
   EXPECT_EQ(missing_of(100, {}, true), 100);
 }
 
+// A node could not make its instances where they were planned, since that was lent meanwhile, and
+// planned for itself: what it carries on is where it is, and not where its part said.
+TEST(Leader, WhatWasPlannedForPlacesThatAreLentByNowIsPlannedAgain) {
+  TestFleet fleet(1, 2);
+  fleet.want({{"a", 300}, {"b", 300}});
+  fleet.settle();
+  NodeRecord& node = fleet.view.nodes.at("n0");
+  ASSERT_EQ(node.runs.size(), 1u);
+  const int planned = node.runs[0].index;
+  node.runs[0].index = 1 - planned;
+  node.gpus.at(static_cast<std::size_t>(planned)).lent = {{"7g.80gb", 0}};
+  fleet.want({{"a", 300}});
+  ASSERT_EQ(fleet.decide().parts.size(), 1u);
+  const plan::ServingPlan& next = fleet.view.parts.at("n0").plan;
+  ASSERT_EQ(next.services.size(), 1u);
+  for (const plan::PlannedGpu& gpu : next.gpus)
+    EXPECT_TRUE(gpu.index != planned || gpu.instances.empty());
+}
+
 // What is lent on a node stays: its other slices carry services, a GPU that is lent whole none.
 TEST(Leader, PlansBesideWhatIsLent) {
   TestFleet fleet(1);

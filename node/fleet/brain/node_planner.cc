@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/check.h"
 #include "decide/keeping.h"
+#include "hw/layout.h"
 #include "planners/serving/in_place.h"
 
 namespace partita::fleet {
@@ -43,10 +45,37 @@ std::vector<decide::LentPlace> lent_of(const NodeRecord& node) {
   return all;
 }
 
+// What is planned for places that are lent by now is planned again.
+void leave_out_lent(plan::ServingPlan& plan, const NodeRecord& node,
+                    const std::vector<plan::FleetEntry>& profiles) {
+  std::set<std::string> gone;
+  for (const plan::PlannedGpu& gpu : plan.gpus) {
+    const auto is = std::ranges::find(node.gpus, gpu.index, &NodeGpu::index);
+    if (is == node.gpus.end() || is->lent.empty()) continue;
+    const auto entry = std::ranges::find(
+        profiles, is->model, [](const auto& one) -> const auto& { return one.gpu.name; });
+    if (entry == profiles.end()) continue;
+    std::vector<hw::PlacedProfile> placed;
+    for (const LentSlice& one : is->lent)
+      placed.push_back({entry->gpu.profile_index(one.profile), one.start});
+    for (const plan::PlannedInstance& one : gpu.instances) {
+      placed.push_back({entry->gpu.profile_index(one.profile), one.start});
+      if (!hw::conflicts(entry->gpu, placed).empty()) {
+        gone.insert(one.service);
+        placed.pop_back();
+      }
+    }
+  }
+  std::erase_if(plan.services, [&](const auto& row) { return gone.contains(row.name); });
+  for (plan::PlannedGpu& gpu : plan.gpus)
+    std::erase_if(gpu.instances, [&](const auto& one) { return gone.contains(one.service); });
+}
+
 // What its part says, and what serves beside: it may have been told to carry less, and not have
 // done so. Nobody has said how slow that is; the judge looks whether it keeps the SLO.
-plan::ServingPlan serving_on(const NodeAsk& ask) {
+plan::ServingPlan serving_on(const NodeAsk& ask, const std::vector<plan::FleetEntry>& profiles) {
   plan::ServingPlan all = ask.planned != nullptr ? *ask.planned : plan::ServingPlan{};
+  leave_out_lent(all, ask.node, profiles);
   for (const Carried& one : ask.node.carries) {
     const auto terms = std::ranges::find(ask.services, one.service, &plan::Service::name);
     const auto row = std::ranges::find(all.services, one.service, &plan::PlannedService::name);
@@ -199,11 +228,12 @@ Result<decide::Made<plan::ServingPlan>> NodePlanner::made(const plan::ServingPro
                                                           const NodeAsk& ask) {
   const decide::PlanOptions options{.node_budget = ground_.node_budget,
                                     .planners_pools = &memory_->planners_pools,
+                                    .planners_tokens = &memory_->planners_tokens,
                                     .judges_pools = &memory_->judges_pools};
   if (ask.survive != 0)  // who plans from what runs does not plan for a lost GPU
     return decide::make_plan(planners::serving::planners().front(), problem, options);
   const std::vector<decide::LentPlace> lent = lent_of(ask.node);
-  const plan::ServingPlan serves = serving_on(ask);
+  const plan::ServingPlan serves = serving_on(ask, ground_.profiles);
   auto kept = decide::make_plan_keeping(problem, current, serves, lent, options);
   if ((kept && kept->plan) || serves.services.empty() || ask.moves == Moves::none) return kept;
   auto again = decide::make_plan_beside(problem, current, std::nullopt, lent, options);

@@ -18,6 +18,7 @@
 #include "fleet/brain/values.h"
 #include "plan/serving.h"
 #include "planners/serving/pool_memo.h"
+#include "planners/serving/token_points.h"
 #include "verify/pool_memo.h"
 
 namespace partita::fleet {
@@ -69,6 +70,7 @@ class PlannerMemory {
   const Result<plan::ServingPlan>& keep(const NodeAsk& ask, Result<plan::ServingPlan> plan);
 
   planners::serving::PoolMemo planners_pools;
+  planners::serving::TokenOracle planners_tokens;
   verify::PoolMemo judges_pools;
   // By GPU model, model and SLO.
   std::map<std::tuple<std::string, std::string, double>, double, std::less<>> per_slice;

@@ -313,7 +313,7 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
   if (!wanted.services.empty()) {
     const auto file = parse_fleet_services("wanted", wanted.services);
     if (!file) return failed(file.error());
-    const Rates asked = view.asked();
+    const Rates asked = view.asked_steadily();
     for (const plan::Service& one : file->services) {
       ServiceStatus& is = services[one.name];
       is.service = one.name;

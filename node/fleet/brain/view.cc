@@ -11,6 +11,7 @@ namespace partita::fleet {
 namespace {
 
 constexpr std::size_t kLongestWord = 253;  // as host names
+constexpr double kAsMuch = 0.8;            // told rates are 10 % off either way
 
 bool is_of_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.';
@@ -89,6 +90,15 @@ Rates FleetView::asked() const {
   Rates all = sum(rates);
   for (const auto& others : {sum(uncarried), sum(lost_rates)})
     for (const auto& [service, rate] : others) all[service] = std::max(all[service], rate);
+  return all;
+}
+
+Rates FleetView::asked_steadily() const {
+  Rates all = asked();
+  for (auto& [service, now] : all)
+    if (const auto before = asked_before.find(service);
+        before != asked_before.end() && now >= before->second * kAsMuch)
+      now = std::max(now, before->second);
   return all;
 }
 

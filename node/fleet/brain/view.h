@@ -2,6 +2,7 @@
 // left out and named in `damaged`. A value.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "act/gateway_peers.h"
 #include "base/recalled.h"
@@ -46,18 +48,20 @@ class ReadTexts {
   template <class T>
   Result<T> read(Result<T> (*parse)(const std::string&, std::string_view), const std::string& key,
                  const std::string& text) {
-    auto& known = std::get<Recalled<std::string, T>>(known_);
-    if (const T* found = known.find(text)) return *found;
+    auto& known = std::get<Recalled<Text, T>>(known_);
+    Text asked{std::hash<std::string>{}(text), text};
+    if (const T* found = known.find(asked)) return *found;
     auto fresh = parse(key, text);
-    if (fresh) known.keep(text, *fresh);
+    if (fresh) known.keep(std::move(asked), *fresh);
     return fresh;
   }
 
  private:
-  static constexpr std::size_t kMost = 2000;  // of each kind
-  std::tuple<Recalled<std::string, NodeRecord>, Recalled<std::string, Part>,
-             Recalled<std::string, RateRecord>, Recalled<std::string, FleetEvent>,
-             Recalled<std::string, Wanted>, Recalled<std::string, actuate::GatewayPeers>>
+  static constexpr std::size_t kMost = 2000;         // of each kind
+  using Text = std::pair<std::size_t, std::string>;  // its hash first: most begin alike
+  std::tuple<Recalled<Text, NodeRecord>, Recalled<Text, Part>, Recalled<Text, RateRecord>,
+             Recalled<Text, FleetEvent>, Recalled<Text, Wanted>,
+             Recalled<Text, actuate::GatewayPeers>>
       known_{kMost, kMost, kMost, kMost, kMost, kMost};
 };
 
@@ -76,6 +80,8 @@ struct FleetView {
   // nodes that have had their parts for too long to be counted on.
   std::map<std::string, Rates> lost_rates;
   std::set<std::string> overdue;
+  // And what was asked for when it decided last, by service.
+  Rates asked_before;
   std::map<std::string, long> versions;        // of parts: the store's revision, for fencing
   std::map<std::string, std::string> damaged;  // keys, and why they cannot be read
 
@@ -91,6 +97,9 @@ struct FleetView {
   // What clients ask for, by service: what arrived at nodes that carry it, or at lost ones, or in
   // vain at all doors, whichever is most. While it moves they say the same requests.
   Rates asked() const;
+  // The same to plan by: nodes tell of rates that moved by a tenth, so a little less than before is
+  // as much as before. Else needs would fall and rise as services move, which move as needs do.
+  Rates asked_steadily() const;
 };
 
 }  // namespace partita::fleet

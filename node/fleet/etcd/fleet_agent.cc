@@ -211,32 +211,37 @@ Result<void> FleetAgent::hear(long taken) {
       hear_of(one.key, std::move(one.value), one.version);
     anew = !seen;
   }
-  for (Places next; next = places(taken), !watch_ || anew || next != followed_; anew = false)
+  for (Follows next; next = follows(taken), !watch_ || anew || next != followed_; anew = false)
     if (auto done = read_anew(std::move(next)); !done) return done;
   return {};
 }
 
-// In order.
-Places FleetAgent::places(long taken) {
+FleetAgent::Follows FleetAgent::follows(long taken) {
   if (std::exchange(wants_all_, false)) all_until_ms_ = now_ms_ + kFollowMs;
-  if (fence_ != 0 || now_ms_ < all_until_ms_) return {keys_.root};
+  if (fence_ != 0 || now_ms_ < all_until_ms_) return {.all = true};
   const auto own = view_.parts.find(settings_.node);
   if (own != view_.parts.end() && own->second.revision > taken &&
       !(own->second.waits_for.empty() && own->second.elsewhere.empty()))
     others_until_ms_ = now_ms_ + kFollowMs;
-  const bool others = now_ms_ < others_until_ms_;
-  if (view_.leader) led_ = view_.leader->node;
+  if (view_.leader && led_ != view_.leader->node) led_ = view_.leader->node;
+  return {.others = now_ms_ < others_until_ms_, .rates_of = led_.empty() ? settings_.node : led_};
+}
+
+// In order.
+Places FleetAgent::places(const Follows& follows) const {
+  if (follows.all) return {keys_.root};
   return {keys_.budgets(),
           keys_.leader(),
-          keys_.node(others ? "" : settings_.node),
-          keys_.part(others ? "" : settings_.node),
+          keys_.node(follows.others ? "" : settings_.node),
+          keys_.part(follows.others ? "" : settings_.node),
           keys_.peers(""),
           keys_.power(),
-          keys_.rates(led_.empty() ? settings_.node : led_),
+          keys_.rates(follows.rates_of),
           keys_.wanted()};
 }
 
-Result<void> FleetAgent::read_anew(Places places) {
+Result<void> FleetAgent::read_anew(Follows follows) {
+  const Places places = this->places(follows);
   std::vector<std::string> gone;
   std::vector<KeyValue> others;
   long fence = 0;
@@ -269,7 +274,7 @@ Result<void> FleetAgent::read_anew(Places places) {
   }
   for (KeyValue& one : others) hear_of(one.key, std::move(one.value), one.version);
   watch_ = *std::move(watch);
-  followed_ = std::move(places);
+  followed_ = std::move(follows);
   read_ms_ = now_ms_;
   revision_ = *revision;
   return {};
@@ -439,6 +444,7 @@ Result<void> FleetAgent::lead() {
     missed_.clear();
     pending_.clear();
     view_.overdue.clear();
+    view_.asked_before.clear();
     decision_.reset();
     return {};
   }
@@ -453,6 +459,7 @@ Result<void> FleetAgent::lead() {
   // Of the same view a leader decides the same.
   if (!changed_ && (decision_ || now_ms_ - decided_ms_ < kDecideMs)) return {};
   auto decision = leader_.decide(view_, settings_.node);
+  view_.asked_before = view_.asked_steadily();
   changed_ = false;
   decided_ms_ = now_ms_;
   if (!decision) {

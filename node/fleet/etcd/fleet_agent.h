@@ -143,8 +143,15 @@ class FleetAgent {
  private:
   Result<void> stay();
   Result<void> hear(long taken);
-  Places places(long taken);
-  Result<void> read_anew(Places places);
+  // Which places it follows: all, or what concerns it.
+  struct Follows {
+    bool all = false, others = false;  // nodes and parts of others
+    std::string rates_of = {};         // a node
+    bool operator==(const Follows&) const = default;
+  };
+  Follows follows(long taken);
+  Places places(const Follows& follows) const;
+  Result<void> read_anew(Follows follows);
   void hear_of(const std::string& key, std::optional<std::string> value, long version);
   // Not registered afterwards: another agent has the name, or was faster.
   Result<void> register_node(const NodeNow& node);
@@ -170,7 +177,7 @@ class FleetAgent {
   PowerBrain power_;
   FleetView view_;
   std::unique_ptr<Watch> watch_;
-  Places followed_;  // by the watch
+  Follows followed_;  // by the watch
   bool wants_all_ = false;
   std::string led_ = {};  // who leads, or did so last
   std::optional<Decision> decision_;

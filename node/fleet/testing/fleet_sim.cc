@@ -20,6 +20,7 @@
 #include "fleet/etcd/fleet_agent.h"
 #include "fleet/etcd/memory_store.h"
 #include "fleet/testing/fault_store.h"
+#include "fleet/testing/sim_batches.h"
 #include "verify/judge.h"
 #include "verify/pool_memo.h"
 
@@ -40,6 +41,7 @@ constexpr double kLeastAsked = 0.5, kMostAsked = 1.8;  // by clients, times the 
 constexpr std::int64_t kSaidMs = 15'000;               // what was asked for in vain, so long after
 constexpr double kToldExact = 0.85;  // a node tells of a rate that moves by more than a tenth
 constexpr std::size_t kMostWrong = 20;
+const std::string kLentInTheWay = "what is lent is in the way: ";  // of a part
 
 // What of a node outlives its agent, and the agent.
 struct SimNode {
@@ -59,6 +61,7 @@ struct SimNode {
   long arriving_as_of = -1;  // what it hangs on, as it was then
   Rates arriving, uncarried;
   std::map<std::string, std::int64_t> uncarried_ms;  // when it was counted last
+  std::unique_ptr<SimBatches> jobs;                  // null: it has none
 };
 
 Rates lower(const Rates& a, const Rates& b) {
@@ -101,11 +104,13 @@ class CarriedThere {
   long version_ = 0;
 };
 
-// Agents of a simulation may remember together, since they are in one thread.
+// Agents of a simulation may remember together, since they are in one thread; of plans all
+// simulations may.
 FleetGround ground_of(const FleetSimOptions& options) {
-  FleetGround ground = ground_of_tests();
+  FleetGround ground = language_ground_of_tests();
   if (!options.remembers) return ground;
-  ground.memory = std::make_shared<PlannerMemory>();
+  static const auto memory = std::make_shared<PlannerMemory>();
+  ground.memory = memory;
   ground.texts = std::make_shared<ReadTexts>();
   return ground;
 }
@@ -173,6 +178,71 @@ std::vector<std::string> faults_of_need(const Decision& decision, const Rates& a
   return faults;
 }
 
+// Rates of simulations with language models and jobs are on steps: what pools carry of them is
+// known from other ones.
+double on_step(double rate) {
+  constexpr double kStep = 1.25;
+  return std::pow(kStep, std::round(std::log(rate) / std::log(kStep)));
+}
+
+// What a compute slice carries, roughly.
+double rate_per_slice(const std::string& service) { return is_language(service) ? 3 : 130; }
+
+// Language models beside the others; a pair of GPUs where enough nodes have two.
+int away(const std::vector<SimNode>& nodes) {
+  return static_cast<int>(
+      std::ranges::count_if(nodes, [](const SimNode& node) { return !node.alive || node.cut; }));
+}
+
+long lent_of(const NodeRecord& node) {
+  long all = 0;
+  for (const NodeGpu& gpu : node.gpus) all += std::ssize(gpu.lent);
+  return all;
+}
+std::vector<std::string> language_models(const std::vector<SimNode>& nodes, Rng& rng) {
+  std::vector<std::string> names;
+  for (std::size_t n = 0; n < 1 + nodes.size() / 6; ++n) names.push_back(fmt::format("lm{}", n));
+  const auto wide = std::ranges::count_if(
+      nodes, [](const SimNode& node) { return node.record.gpus.size() >= 2; });
+  if (wide >= 4 && rng.below(2) == 0) names.emplace_back("pair");
+  return names;
+}
+
+// Of what the node carries of a service what is left without that GPU: groups of which it is one
+// carry nothing more. A pipeline has that of the step that lost most.
+double left_without(const NodeRecord& node, const std::string& service, int gpu) {
+  double least = 1;
+  for (const std::string& pool : pools_of_tests(service)) {
+    double all = 0, kept = 0, of_group = 0;
+    int seen = 0;  // of the group
+    bool hit = false;
+    for (const plan::PlannedGpu& there : node.runs)
+      for (const plan::PlannedInstance& one : there.instances) {
+        if (one.service != pool) continue;
+        all += one.throughput.value;
+        of_group += one.throughput.value;
+        hit = hit || there.index == gpu;
+        if (++seen < one.group) continue;
+        if (!hit) kept += of_group;
+        seen = 0, of_group = 0, hit = false;
+      }
+    if (all > 0) least = std::min(least, kept / all);
+  }
+  return least;
+}
+
+// Makes the part of a node fit beside what is lent there, as its agent does: by a plan of its own
+// for the same services. Why there is none; empty: it fits.
+std::string fit_beside_lent(SimNode& node, NodePlanner& planner) {
+  if (faults_of_owners(node.record, node.content->plan.gpus).empty()) return {};
+  const std::vector<plan::Service> services(node.content->plan.services.begin(),
+                                            node.content->plan.services.end());
+  auto plan = planner.plan({node.record, services, 0, nullptr, Moves::any});
+  if (!plan) return kLentInTheWay + to_string(plan.error());
+  node.content->plan = *std::move(plan);
+  return {};
+}
+
 double drawn_pace(Rng& rng) { return 0.98 + 0.04 * rng.uniform(); }
 
 // Its pace is another one now and then.
@@ -192,7 +262,7 @@ void curse(SimNode& node, Rng& rng) {
 std::string fault_of_part(const Part& part, int gpus, verify::PoolMemo& memo) {
   plan::ServingProblem problem;
   for (const plan::PlannedService& row : part.plan.services) problem.services.push_back(row);
-  problem.fleet = ground_of_tests().profiles;
+  problem.fleet = language_ground_of_tests().profiles;
   problem.fleet[0].count = gpus;
   std::set<int> indices;
   for (const plan::PlannedGpu& gpu : part.plan.gpus)
@@ -366,6 +436,7 @@ class FleetSim {
     for (bool others = false; goes_on(); now_ += kTickMs) {
       const std::int64_t in_hour = now_ % kHourMs;
       const bool calm = in_hour >= kHourMs - kCalmMs || now_ <= under_way_until_ms_;
+      jobs_rest_ = in_hour >= kHourMs - kUnderWayMs || now_ <= under_way_until_ms_;
       others = others || (now_ > 0 && in_hour == 0);
       if (others && now_ > under_way_until_ms_) {
         clients_.ask_otherwise(rates_);
@@ -395,6 +466,12 @@ class FleetSim {
     }
     for (const std::string& text : faults_of_parts(store_, keys_, nodes_)) wrong(text);
     report_.nodes = static_cast<int>(nodes_.size());
+    for (const SimNode& node : nodes_)
+      if (node.jobs) {
+        report_.jobs += node.jobs->submitted();
+        report_.jobs_done += node.jobs->done();
+        report_.attempts += node.jobs->attempts();
+      }
     return std::move(report_);
   }
 
@@ -419,10 +496,20 @@ class FleetSim {
     wanted_.survive = survives_ ? Survive::node : Survive::none;
     const double load = slices_ * (survives_ ? 0.2 : 0.35);  // room for what is lost
     for (int s = 0; s < 2 + count / 2; ++s) rates_[fmt::format("s{}", s)] = 0;
-    if (rng_.below(3) == 0) rates_["way"] = 0;
-    for (auto& [name, rate] : rates_)
-      rate =
-          kRatePerSlice * load / static_cast<double>(rates_.size()) * (0.4 + 1.2 * rng_.uniform());
+    if (rng_.below(beside_ ? 12 : 3) == 0) rates_["way"] = 0;  // they take most of the time
+    if (beside_ && rng_.below(2) == 0)
+      for (const std::string& name : language_models(nodes_, rng_))
+        rates_[name] = 0, ++report_.language;
+    for (auto& [name, rate] : rates_) {
+      rate = rate_per_slice(name) * load / static_cast<double>(rates_.size()) *
+             (0.4 + 1.2 * rng_.uniform());
+      if (beside_) rate = on_step(rate);
+    }
+    if (beside_ && rng_.below(2) == 0)
+      for (SimNode& node : nodes_) {
+        node.jobs = std::make_unique<SimBatches>(node.record, rng_.next());
+        node.jobs->agent_starts(0, node.record);
+      }
     if (options_.seed % 3 == 1) rates_["tight"] = 50;  // nobody can carry it
     clients_.ask_otherwise(rates_);
     wish("rates of the beginning");
@@ -438,6 +525,7 @@ class FleetSim {
         FleetAgentSettings{.fleet = "sim", .node = node.record.node}, *node.way, ground_);
     node.next_turn_ms = now_ + static_cast<std::int64_t>(rng_.below(1000));
     node.record.trouble.clear();  // it does not remember it, and tries again
+    if (node.jobs) node.jobs->agent_starts(now_, node.record);
     go_on(node);
   }
 
@@ -449,6 +537,23 @@ class FleetSim {
     carried_.changed();
     node.record.carries = carried_of(lower(rates_of(node.record.carries), rates_of(*node.content)));
     node.carried_ms = now_ + 1000 + static_cast<std::int64_t>(rng_.below(kMostCarryMs - 1000));
+    if (!node.jobs) return;
+    const std::string why = fit_beside_lent(node, own_plans_);
+    if (why.empty()) return;
+    tell(node.record.node + ": " + why);
+    refuse(node, why);
+  }
+
+  // It tries again by and by; its services go elsewhere.
+  void refuse(SimNode& node, const std::string& why) {
+    tell(node.record.node + " cannot carry out its part");
+    node.record.trouble = why;
+    node.carrying = false;
+    node.carried_ms = now_ + 30'000;
+    node.record.taken = node.newest;
+    excuse_all();
+    for (const auto& [service, rate] : rates_)
+      excused_ms_[service] = std::max(excused_ms_[service], now_ + 2 * kRecoveryMs);
   }
 
   void tell(const std::string& text) {
@@ -462,10 +567,6 @@ class FleetSim {
 
   // ---- what happens
 
-  int away() const {
-    return static_cast<int>(
-        std::ranges::count_if(nodes_, [](const SimNode& node) { return !node.alive || node.cut; }));
-  }
   SimNode* leader() {
     for (SimNode& node : nodes_)
       if (node.agent && node.alive && node.agent->leads()) return &node;
@@ -480,10 +581,10 @@ class FleetSim {
     };
     switch (rng_.below(8)) {
       case 0:
-        if (node.alive && away() == 0) die(node, soon(300'000));
+        if (node.alive && away(nodes_) == 0) die(node, soon(300'000));
         break;
       case 1:
-        if (node.alive && away() == 0) cut_off(node, soon(120'000));
+        if (node.alive && away(nodes_) == 0) cut_off(node, soon(120'000));
         break;
       case 2:
         if (SimNode* leads = leader(); leads && rng_.below(2) == 0)
@@ -536,6 +637,7 @@ class FleetSim {
     node.alive = false;
     carried_.changed();
     node.agent.reset();
+    if (node.jobs) node.jobs->node_dies(now_, node.record);
     node.carrying = false;
     node.back_ms = until;
   }
@@ -552,21 +654,23 @@ class FleetSim {
   void kill_agent(SimNode& node) {
     tell(node.record.node + ": its agent is killed");
     node.agent.reset();
+    if (node.jobs) node.jobs->agent_ends();
     node.carrying = false;
     node.agent_back_ms = now_ + 3000 + static_cast<std::int64_t>(rng_.below(5000));
   }
   void drain(const SimNode& node) {
     wanted_.drained.clear();
-    if (away() == 0 && rng_.below(2) == 0) wanted_.drained.push_back(node.record.node);
+    if (away(nodes_) == 0 && rng_.below(2) == 0) wanted_.drained.push_back(node.record.node);
     lost_since_calm_ = true;  // survive is planned for nodes that are not drained
     wish(wanted_.drained.empty() ? "nothing is drained" : node.record.node + " is drained");
   }
   void move_rates() {
     auto one = rates_.begin();
     std::advance(one, rng_.below(rates_.size()));
-    one->second *= 0.6 + 0.75 * rng_.uniform();
-    if (std::exchange(one->second, std::min(one->second, kRatePerSlice * slices_ * 0.1)) <= 0)
-      return;
+    const double per_slice = rate_per_slice(one->first);
+    double rate = std::min(one->second * (0.6 + 0.75 * rng_.uniform()), per_slice * slices_ * 0.1);
+    if (beside_ && rate > 0) rate = on_step(rate);
+    if (std::exchange(one->second, rate) <= 0) return;
     lost_since_calm_ = true;  // until it is carried out
     wish(fmt::format("{} has a rate of {:.4g}", one->first, one->second));
   }
@@ -579,22 +683,12 @@ class FleetSim {
     excuse_all();
     excuse(node);
     // The node's own agent keeps what is left.
-    std::map<std::string, std::pair<double, double>> left;  // of all, by service
-    for (const plan::PlannedGpu& there : node.record.runs)
-      for (const plan::PlannedInstance& one : there.instances) {
-        auto& [kept, all] = left[one.service];
-        all += one.throughput.value;
-        if (there.index != gpu.index) kept += one.throughput.value;
-      }
-    for (Carried& one : node.record.carries) {
-      double share = 1;  // a pipeline's is that of the step that lost most
-      for (const std::string& pool : pools_of_tests(one.service))
-        if (const auto& [kept, all] = left[pool]; all > 0) share = std::min(share, kept / all);
-      one.rate_rps *= share;
-    }
+    for (Carried& one : node.record.carries)
+      one.rate_rps *= left_without(node.record, one.service, gpu.index);
     std::erase_if(node.record.carries, [](const Carried& one) { return one.rate_rps <= 0; });
     carried_.changed();
     std::erase_if(node.record.runs, [&](const auto& there) { return there.index == gpu.index; });
+    if (node.jobs) node.jobs->loses_gpu(now_, node.record, gpu.index);
   }
 
   // A person changes what is wanted, at the store itself.
@@ -664,6 +758,13 @@ class FleetSim {
         std::exchange(node.arriving_as_of, as_of) != as_of)
       arrive_anew(node, nodes_, carried_.all(), clients_.asked());
     forget_uncarried(node, carried_.all(), clients_.asked(), now_);
+    if (node.jobs && !jobs_rest_) {
+      const bool others = node.jobs->turn(now_, node.record, node.carrying);
+      for (const std::string& fault : node.jobs->take_faults()) wrong(fault);
+      for (const std::string& fault : faults_of_owners(node.record, node.record.runs)) wrong(fault);
+      if (others)
+        tell(fmt::format("{} has {} instances lent", node.record.node, lent_of(node.record)));
+    }
     const bool busy = node.carrying || !node.record.trouble.empty();
     NodeNow is{std::move(node.record), busy, std::move(node.arriving), std::move(node.uncarried)};
     Turn turn = node.agent->turn(clock_of(node, now_, rng_), kStartMs + now_ + node.off_ms, is);
@@ -725,15 +826,7 @@ class FleetSim {
 
   void carried_out(SimNode& node) {
     if (rng_.below(60) == 0) {
-      tell(node.record.node + " cannot carry out its part");
-      node.record.trouble = "an instance cannot be made";
-      node.carrying = false;
-      node.carried_ms = now_ + 30'000;
-      node.record.taken = node.newest;
-      excuse_all();
-      for (const auto& [service, rate] : rates_)
-        excused_ms_[service] = std::max(excused_ms_[service], now_ + 2 * kRecoveryMs);
-      return;
+      return refuse(node, "an instance cannot be made");
     }
     const Part& part = *node.content;
     node.carrying = false;
@@ -744,6 +837,7 @@ class FleetSim {
     node.record.carries = carried_of(rates_of(part));
     carried_.changed();
     node.record.runs = part.plan.gpus;
+    for (const std::string& fault : faults_of_owners(node.record, node.record.runs)) wrong(fault);
     node.record.ready = part.revision;
     tell(fmt::format("{} has carried out revision {}", node.record.node, part.revision));
   }
@@ -796,8 +890,9 @@ class FleetSim {
       converged_ = false;
       wrong("after a calm spell: " + text);
     };
-    const FleetView view = view_of(store_, keys_, ground_);
+    FleetView view = view_of(store_, keys_, ground_);
     if (!view.leader) return fault("nobody leads");
+    if (const SimNode* leads = leader()) view.asked_before = leads->agent->own_view().asked_before;
     if (!view.damaged.empty()) fault(view.damaged.begin()->second);
     Leader brain(ground_);
     const auto decision = brain.decide(view, "oracle");
@@ -805,11 +900,14 @@ class FleetSim {
     if (!decision->parts.empty()) fault("something is to decide: " + decision->changes.front());
     for (const SimNode& node : nodes_)
       if (const auto part = view.parts.find(node.record.node);
-          part != view.parts.end() && node.record.ready != part->second.revision)
+          part != view.parts.end() && node.record.ready != part->second.revision &&
+          !node.record.trouble.starts_with(kLentInTheWay))
         fault(fmt::format("{} has carried out revision {} of {}", node.record.node,
                           node.record.ready, part->second.revision));
     for (const SimNode& node : nodes_)
-      if (std::string left = left_over(node, view); !left.empty()) fault(left);
+      if (std::string left = left_over(node, view);
+          !left.empty() && !node.record.trouble.starts_with(kLentInTheWay))
+        fault(left);
     for (const std::string& text : faults_of_peers(nodes_, view)) fault(text);
     for (const std::string& text : faults_of_need(*decision, clients_.asked())) fault(text);
     report_.asked += static_cast<long>(clients_.asked().size());
@@ -832,10 +930,10 @@ class FleetSim {
                             rates_[one.service]));
   }
 
-  static constexpr double kRatePerSlice = 130;
-
   const FleetSimOptions options_;
+  const bool beside_ = options_.seed >= kFirstBeside;  // language models and jobs
   const FleetGround ground_ = ground_of(options_);
+  NodePlanner own_plans_{ground_};
   Rng rng_, rng_stuck_{options_.seed * 104'729 + 5};
   FleetSimReport report_;
   MemoryStore store_;
@@ -850,6 +948,7 @@ class FleetSim {
   std::map<std::string, long> early_;  // revisions of parts so long before the end of a calm spell
   int leaders_to_die_ = 0;             // one after another
   std::int64_t person_ms_ = 0;
+  bool jobs_rest_ = false;  // shortly before the fleet is looked at
   bool asks_ = false, survives_ = false, converged_ = false, lost_since_calm_ = false;
   std::int64_t now_ = 0, next_fault_ms_ = 0, outage_until_ms_ = 0, without_ms_ = 0;
   std::vector<ServiceOutlook> outlooks_;  // of the last decision of anybody

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/check.h"
@@ -33,6 +34,29 @@ inline const FleetGround& ground_of_tests() {
   return ground;
 }
 
+// The same with language models: `lm` was measured on 3g instances and whole GPUs, `pair` on
+// groups of two GPUs alone, `quad` on groups of four.
+inline const FleetGround& language_ground_of_tests() {
+  static const FleetGround ground = [] {
+    FleetGround made = ground_of_tests();
+    auto& engines = made.profiles.front().engines;
+    for (const auto& [model, profile, gpcs, gpus] : {std::tuple{"lm", "3g.40gb", 3, 1},
+                                                     {"lm", "", 7, 1},
+                                                     {"pair", "", 7, 2},
+                                                     {"quad", "", 7, 4}}) {
+      profile::TokenEngine engine{
+          .name = {fmt::format("{} on {}", model, gpus)}, .mig_profile = profile, .gpus = gpus};
+      const double speed = gpcs * gpus;
+      engine.spec.cost = {.step = 40 / speed, .sequence = 1 / speed, .prompt_token = 0.5 / speed};
+      engine.spec.sequences = 32;
+      engine.most_in = engine.most_out = 4096;
+      engines[model].push_back(engine);
+    }
+    return made;
+  }();
+  return ground;
+}
+
 inline NodeRecord node_of_tests(const std::string& name, int gpus = 2) {
   NodeRecord node;
   node.node = name;
@@ -41,7 +65,11 @@ inline NodeRecord node_of_tests(const std::string& name, int gpus = 2) {
   return node;
 }
 
-// One that is called way... goes through two models; no GPU is fast enough for one called tight...
+// One that is called way... goes through two models; no GPU is fast enough for one called tight...;
+// those called lm..., pair... and quad... are language models.
+inline bool is_language(const std::string& service) {
+  return service.starts_with("lm") || service.starts_with("pair") || service.starts_with("quad");
+}
 inline std::string services_of_tests(const Rates& rates) {
   std::string text = "services:\n";
   for (const auto& [name, rate] : rates)
@@ -51,6 +79,11 @@ inline std::string services_of_tests(const Rates& rates) {
           "        - {{model_name: m, input_map: {{x: in}}, output_map: {{y: mid}}}}\n"
           "        - {{model_name: n, input_map: {{x: mid}}, output_map: {{y: out}}}}\n",
           name, rate);
+    else if (is_language(name))
+      text += fmt::format(
+          "  - {{name: {}, model: {}, kind: llm, rate_rps: {}, tokens: {{in: 200, out: 50}}, slo: "
+          "{{ttft_ms: 2000, tpot_ms: 60, percentile: 95}}}}\n",
+          name, name.substr(0, name.starts_with("lm") ? 2 : 4), rate);
     else
       text += fmt::format("  - {{name: {}, model: m, rate_rps: {}, slo_ms: {}}}\n", name, rate,
                           name.starts_with("tight") ? 1 : 150);

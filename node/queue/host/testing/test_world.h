@@ -39,6 +39,7 @@ class World final : public AttemptDoor, public InstanceDoor {
   std::function<double(const Task&)> factor = [](const Task&) { return 1.0; };
   bool heeds = true;        // processes end when they are asked to
   bool save_hangs = false;  // checkpoints never end
+  std::vector<Place> others;  // instances of others: nothing is made where they are
 
   // ---- what tests read
   std::vector<std::string> faults;
@@ -152,6 +153,14 @@ class World final : public AttemptDoor, public InstanceDoor {
     for (const auto& [key, other] : instances) {
       if (key.first == place.gpu) beside.push_back({model.profile_index(other.first), key.second});
     }
+    if (!others.empty()) {
+      std::vector<hw::PlacedProfile> all = beside;
+      for (const Place& other : others)
+        if (other.gpu == place.gpu)
+          all.push_back({model.profile_index(other.profile), other.start});
+      if (hw::conflicts(model, all).size() > hw::conflicts(model, beside).size())
+        return failed({ErrorCode::no_room, "others are there", ""});
+    }
     for (const hw::Conflict& conflict : hw::conflicts(model, beside))
       faults.push_back(fmt::format("{}@{}: {}", place.profile, place.start, conflict.constraint));
     instances[{place.gpu, place.start}] = {place.profile, size};
@@ -170,7 +179,7 @@ class World final : public AttemptDoor, public InstanceDoor {
     return {};
   }
   Result<Seen> look() override {
-    Seen seen;
+    Seen seen{.ours = {}, .others = others};
     for (const auto& [key, instance] : instances)
       seen.ours.push_back({key.first, instance.first, key.second,
                            fmt::format("MIG-{}-{}-{}", key.first, key.second, instance.first)});
@@ -188,6 +197,15 @@ class World final : public AttemptDoor, public InstanceDoor {
   }
   void orphan() {
     for (auto& [pid, process] : processes) process.watched = false;
+  }
+  // A GPU is off the bus: what runs there fails, and its instances are gone.
+  void lose(int gpu) {
+    for (auto& [pid, process] : processes)
+      if (process.ends > now && std::ranges::count(process.task.places, gpu, &Place::gpu) > 0) {
+        process.ends = now;
+        process.code = 1;
+      }
+    std::erase_if(instances, [&](const auto& one) { return one.first.first == gpu; });
   }
   void reboot() {
     std::erase_if(processes, [&](const auto& one) {
