@@ -59,7 +59,7 @@ Got<std::uint64_t> HostMemory::device_address(Lock& lock, std::uint64_t host) {
   auto next = pinned_.upper_bound(host);
   if (next == pinned_.begin()) return refused(kInvalidValue);
   Pinned& pinned = (--next)->second;
-  if (host - next->first >= pinned.bytes) return refused(kInvalidValue);
+  if (host - next->first > pinned.bytes) return refused(kInvalidValue);
   if (pinned.device == 0) {
     const auto address = all_.memory.allocate(lock, pinned.bytes, kHostPage);
     if (!address) return address;
@@ -74,6 +74,7 @@ Got<std::uint64_t> HostMemory::device_address(Lock& lock, std::uint64_t host) {
 Got<std::uint64_t> HostMemory::device_address(const void* host) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (!is_pinned(lock, host, 1)) return refused(kInvalidValue);
   return device_address(lock, reinterpret_cast<std::uintptr_t>(host));
 }
 
@@ -84,8 +85,8 @@ Status HostMemory::map_parameters(Lock& lock, std::span<std::byte> block) {
   for (std::size_t at = 0; at + sizeof first <= block.size(); at += sizeof first) {
     std::uint64_t word = 0;
     std::memcpy(&word, block.data() + at, sizeof word);
-    if (word < first || word >= end) continue;
-    if (!is_pinned(lock, reinterpret_cast<const void*>(word), 1)) continue;
+    if (word < first || word > end) continue;
+    if (!is_pinned(lock, reinterpret_cast<const void*>(word), 0)) continue;
     const auto there = device_address(lock, word);
     if (!there) return there.error();
     std::memcpy(block.data() + at, &*there, sizeof word);
@@ -112,7 +113,7 @@ bool HostMemory::is_pinned(const Lock&, const void* memory, std::uint64_t bytes)
   if (next == pinned_.begin()) return false;
   --next;
   const std::uint64_t before = at - next->first;
-  return before < next->second.bytes && bytes <= next->second.bytes - before;
+  return before <= next->second.bytes && bytes <= next->second.bytes - before;
 }
 
 }  // namespace partita::remote::client

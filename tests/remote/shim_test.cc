@@ -828,6 +828,25 @@ TEST_F(ShimSession, PinnedMemoryInKernels) {
       0);
 }
 
+// Pinned memory may be called the device's in a copy, the program's other memory may not.
+TEST_F(ShimSession, PinnedMemoryInCopies) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(in_child(server.address(),
+                     [] {
+                       const Library cuda(kRuntime);
+                       int plain[4] = {1, 2, 3, 4}, out[4] = {}, *pinned = nullptr;
+                       constexpr std::size_t kBytes = sizeof plain;
+                       SAME(cuda.call("cudaMallocHost", &pinned, 2 * kBytes), 0);
+                       SAME(cuda.call("cudaMemcpy", pinned, plain, kBytes, 1), 0);
+                       SAME(cuda.call("cudaMemcpy", pinned + 4, pinned, kBytes, 3), 0);
+                       SAME(cuda.call("cudaMemcpyAsync", out, pinned + 4, kBytes, 2, kNoStream), 0);
+                       NEED(std::equal(plain, plain + 4, out));
+                       SAME(cuda.call("cudaMemcpy", out, plain, kBytes, 1), 1);
+                       SAME(cuda.call("cudaMemcpy", out, plain, kBytes, 2), 1);
+                     }),
+            0);
+}
+
 TEST_F(ShimSession, AddressesAreReservedAndMemoryIsPutThere) {
   HostServer server(private_address(), test_kernels());
   EXPECT_EQ(

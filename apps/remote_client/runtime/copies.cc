@@ -14,14 +14,20 @@ struct Direction {
   Status status = kOk;
 };
 
-// The addresses decide; a kind that calls one of the program's own addresses a device's is wrong.
+bool is_devices(const void* memory, bool known) {
+  return known || session().host.is_pinned(memory, 1);
+}
+
+// The addresses decide; a kind that calls one of the program's own addresses a device's is wrong,
+// unless that is pinned: the device reaches it, too.
 Direction direction_of(const void* to, const void* from, int kind) {
   if (kind < kHostToHost || kind > kByAddress) return {.status = kInvalidDirection};
   Direction found{.to_device = session().memory.contains(number_of(to)),
                   .from_device = session().memory.contains(number_of(from))};
   const bool says_to = kind == kHostToDevice || kind == kDeviceToDevice;
   const bool says_from = kind == kDeviceToHost || kind == kDeviceToDevice;
-  if ((says_to && !found.to_device) || (says_from && !found.from_device))
+  if ((says_to && !is_devices(to, found.to_device)) ||
+      (says_from && !is_devices(from, found.from_device)))
     found.status = kInvalidValue;
   return found;
 }

@@ -18,6 +18,12 @@ KERNEL(managed_add, (int* values, int count, int more)) {
   if (at < count) values[at] += more;
 }
 
+KERNEL(managed_total, (const int* first, const int* end, int* sum)) {
+  int own = 0;
+  for (const int* at = first; at < end; ++at) own += *at;
+  *sum = own;
+}
+
 // Goes on once the host has said so.
 KERNEL(managed_await, (const volatile int* flag, int* values)) {
   while (flag[0] == 0) {
@@ -144,8 +150,27 @@ static void flag() {
   MUST(cudaStreamDestroy(stream));
 }
 
+// A kernel is told where pinned memory ends; copies call it the device's.
+static void ends() {
+  const int count = 1024;  // whole pages
+  int *parts[3], numbers[count], *sum = nullptr;
+  MUST(cudaMalloc(&sum, sizeof(int)));
+  for (int*& part : parts) MUST(cudaMallocHost(&part, sizeof numbers));
+  for (int at = 0; at < 3; ++at) {
+    for (int& number : numbers) number = at + 1;
+    MUST(cudaMemcpy(parts[at], numbers, sizeof numbers, cudaMemcpyHostToDevice));
+  }
+  for (int at = 0; at < 3; ++at) {
+    LAUNCH(managed_total, 1, 1, 0, nullptr, parts[at], parts[at] + count, sum);
+    expect(to_host(sum, 1)[0] == (at + 1) * count, "the sum up to the end of pinned memory");
+  }
+  for (int* part : parts) MUST(cudaFreeHost(part));
+  MUST(cudaFree(sum));
+}
+
 int main() {
   list();
+  ends();
   turns();
   graphs();
   flag();
