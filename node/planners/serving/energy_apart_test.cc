@@ -158,12 +158,12 @@ class EveryFilling {
   double best_ = 1e300;
 };
 
-struct Tally {
+struct ApartTally {
   int found = 0, least = 0, proven = 0;
   double worst = 0, open = 0;
 };
 
-void compare(const plan::ServingProblem& problem, Tally& tally, int round) {
+void compare_apart(const plan::ServingProblem& problem, ApartTally& tally, int round) {
   const bool survives = problem.survive > 0;
   const double own = EveryFilling(problem, survives).least();
   const double any = survives ? EveryFilling(problem, false).least() : own;
@@ -186,13 +186,13 @@ void compare(const plan::ServingProblem& problem, Tally& tally, int round) {
 
 TEST(EnergyApart, ServicesThatKeepApartTakeTheLeastOfAllWays) {
   Rng rng(11);
-  Tally tally;
+  ApartTally tally;
   for (int round = 0; round < test_rounds(60); ++round) {
     plan::ServingProblem problem = apart_problem(rng);
     problem.services[0].spread = round % 3 != 1;
     problem.services[1].spread = round % 3 == 2;
     if (round % 3 == 1) problem.services[0].avoid = {"b"};
-    compare(problem, tally, round);
+    compare_apart(problem, tally, round);
   }
   std::printf("%d found, %d the least, %d proven, %.3g above, bound %.3g below\n", tally.found,
               tally.least, tally.proven, tally.worst, tally.open);
@@ -203,11 +203,11 @@ TEST(EnergyApart, ServicesThatKeepApartTakeTheLeastOfAllWays) {
 
 TEST(EnergyApart, PlansThatSurviveTakeTheLeastOfAllWaysWithOneInstanceOnAGpu) {
   Rng rng(12);
-  Tally tally;
+  ApartTally tally;
   for (int round = 0; round < test_rounds(12); ++round) {
     plan::ServingProblem problem = apart_problem(rng);
     problem.survive = 1;
-    compare(problem, tally, round);
+    compare_apart(problem, tally, round);
   }
   std::printf("%d found, %d the least, %d proven, %.3g above, bound %.3g below\n", tally.found,
               tally.least, tally.proven, tally.worst, tally.open);
