@@ -52,7 +52,7 @@ GpuUse gpus_for_services(const World& world, const device::NodeState& state,
                          const std::vector<OutGpu>& out) {
   GpuUse use;
   for (const device::GpuState& gpu : state.gpus) {
-    const GpuUse::Gpu one{gpu.index, gpu.uuid, gpu.model};
+    const GpuUse::Gpu one{gpu.index, gpu.uuid, gpu.model, world.domain_of(gpu.index)};
     if (std::ranges::count(world.settings.batch.gpus, gpu.index) > 0) {
       if (!gpu.lost) use.batch.push_back(one);
       continue;

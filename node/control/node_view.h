@@ -22,6 +22,7 @@ struct GpuUse {
   struct Gpu {
     int index = 0;
     std::string uuid, model;
+    int nvlink = 0;  // its domain
     bool operator==(const Gpu&) const = default;
   };
   std::vector<Gpu> usable;                      // for services

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "act/change.h"
 #include "act/lent.h"
@@ -23,7 +25,8 @@ constexpr int kMostNamed = 3;  // services, in a reason
 
 ProblemKey key_of(const GpuUse& use, const Want& want, bool relaxed) {
   ProblemKey key{want.services, {}, want.survive, relaxed};
-  for (const GpuUse::Gpu& gpu : use.usable) key.models.push_back(gpu.model);
+  for (const GpuUse::Gpu& gpu : use.usable)
+    key.models.push_back(fmt::format("{} {}", gpu.model, gpu.nvlink));
   std::ranges::sort(key.models);
   return key;
 }
@@ -89,7 +92,11 @@ class Attempts {
     plan::ServingProblem problem =
         problem_of(world_, use_, {key.services, key.survive, {}}, key.relaxed);
     if (key.endless)
-      for (plan::FleetEntry& entry : problem.fleet) entry.count.reset();
+      for (plan::FleetEntry& entry : problem.fleet) {
+        entry.count.reset();
+        for (const auto& domain : std::exchange(entry.domains, {}))
+          entry.nvlink = std::max(entry.nvlink, static_cast<int>(domain.size()));
+      }
     const decide::PlanOptions options{.node_budget = world_.settings.node_budget,
                                       .planners_pools = &memo_.planners_pools,
                                       .judges_pools = &memo_.judges_pools};
@@ -257,12 +264,13 @@ plan::ServingProblem problem_of(const World& world, const GpuUse& use, const Wan
   problem.rule = world.rule;
   problem.max_processes = world.max_processes;
   problem.survive = want.survive;
-  std::map<std::string, int> counts;
-  for (const GpuUse::Gpu& gpu : use.usable) ++counts[gpu.model];
-  for (const auto& [model, count] : counts) {
+  std::map<std::string, std::map<int, std::vector<int>>> domains;
+  for (const GpuUse::Gpu& gpu : use.usable) domains[gpu.model][gpu.nvlink].push_back(gpu.index);
+  const auto first = [](const GpuUse::Gpu& gpu) { return gpu.nvlink == 0; };
+  for (const auto& [model, of] : domains) {
     plan::FleetEntry entry = *world.entry_of(model);
-    entry.count = count;
     entry.price = 1;
+    entry.set_gpus(of, !std::ranges::all_of(use.usable, first));
     problem.fleet.push_back(std::move(entry));
   }
   return problem;

@@ -27,7 +27,9 @@ struct World {
   plan::Tariff tariff = {};  // of energy, by the hour; empty: not known
   decide::TokenTraces token_traces = {};  // that services files may name
   std::string services_file = "services";  // what errors call it
-  int nvlink = 0;                          // GPUs that are linked; 0: not said
+  int nvlink = 0;                          // GPUs that are linked, by their numbers; 0: all
+
+  int domain_of(int gpu) const { return nvlink > 0 ? gpu / nvlink : 0; }
 
   // Null: its GPUs are not used.
   const plan::FleetEntry* entry_of(const std::string& model) const {

@@ -22,13 +22,22 @@ void read_all(Fields& fields, FleetLine& line) {
   if (line.priced) line.price = fields.number("price", kPrices);
 }
 
+void read_nvlink(Fields& fields, FleetLine& line) {
+  if (!fields.has("nvlink")) return;
+  line.nvlink = fields.integer("nvlink", kNodeGpus);
+  if (line.nvlink > 0 && line.node_gpus % line.nvlink != 0)
+    fields.refuse(fields.node(), fmt::format("its {} GPUs are not in domains of {} (nvlink)",
+                                             line.node_gpus, line.nvlink));
+}
+
 FleetLine read_gpus(Fields fields) {
-  fields.only({"gpu", "profiles", "count", "price", "node_gpus"});
+  fields.only({"gpu", "profiles", "count", "price", "node_gpus", "nvlink"});
   FleetLine line;
   line.gpu = fields.text("gpu");
   read_all(fields, line);
   if (fields.has("count")) line.count = fields.integer("count", kCounts);
   if (fields.has("node_gpus")) line.node_gpus = fields.integer("node_gpus", kNodeGpus);
+  read_nvlink(fields, line);
   return line;
 }
 
@@ -38,17 +47,11 @@ FleetLine read_nodes(Fields fields) {
   FleetLine line;
   line.gpu = fields.text("model");
   read_all(fields, line);
-  const int gpus = fields.integer("gpus", kNodeGpus);
-  line.node_gpus = gpus;
-  if (fields.has("nvlink")) {
-    line.node_gpus = fields.integer("nvlink", kNodeGpus);
-    if (line.node_gpus > 0 && gpus % line.node_gpus != 0)
-      fields.refuse(fields.node(), fmt::format("its {} GPUs are not in domains of {} (nvlink)",
-                                               gpus, line.node_gpus));
-  }
+  line.node_gpus = fields.integer("gpus", kNodeGpus);
+  read_nvlink(fields, line);
   if (!fields.has("count")) return line;
-  const double most = std::floor(kCounts.high / std::max(1, gpus));
-  line.count = fields.integer("count", {.low = 1, .high = most}) * gpus;
+  const double most = std::floor(kCounts.high / std::max(1, line.node_gpus));
+  line.count = fields.integer("count", {.low = 1, .high = most}) * line.node_gpus;
   return line;
 }
 

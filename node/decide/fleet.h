@@ -19,7 +19,8 @@ struct FleetLine {
   std::string profiles;  // path, relative to the fleet file
   int line = 0;
   bool priced = false;  // it says a price
-  int node_gpus = 8;    // of a node, or of an NVLink domain: may work as a group
+  int node_gpus = 8;    // of a node
+  int nvlink = 0;       // of these, so many each are linked with each other; 0: all
   bool operator==(const FleetLine&) const = default;
 };
 

@@ -148,7 +148,8 @@ TEST_F(Inputs, AFleetMayBeSaidByNodes) {
       parse_fleet("f", "nodes:\n- {model: A, profiles: p, count: 3, gpus: 8, nvlink: 4}\n");
   ASSERT_TRUE(linked);
   EXPECT_EQ(linked->front().count, 24);
-  EXPECT_EQ(linked->front().node_gpus, 4);
+  EXPECT_EQ(linked->front().node_gpus, 8);
+  EXPECT_EQ(linked->front().nvlink, 4);
   EXPECT_EQ(refusal("nodes:\n- {model: A, profiles: p, gpus: 6, nvlink: 4}"),
             "f:2: its 6 GPUs are not in domains of 4 (nvlink)");
   EXPECT_EQ(refusal("nodes:\n- {model: A, profiles: p}"), "f:2: 'gpus' is missing");

@@ -63,8 +63,10 @@ class Keeping {
     }
     for (const plan::PlannedGpu& gpu : current_.gpus)
       for (plan::FleetEntry& entry : rest.fleet)
-        if (entry.gpu.name == model_of(gpu) && entry.count && full.contains(gpu.index))
+        if (entry.gpu.name == model_of(gpu) && entry.count && full.contains(gpu.index)) {
           --*entry.count;
+          for (std::vector<int>& domain : entry.domains) std::erase(domain, gpu.index);
+        }
     std::erase_if(rest.fleet, [](const plan::FleetEntry& one) { return one.count == 0; });
     return rest;
   }

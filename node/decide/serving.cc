@@ -52,7 +52,8 @@ planners::serving::Outcome outcome_of(const Planner& planner, const plan::Servin
     key += fmt::format("|{}{}", one.name, one.member ? "." : "");
   for (const plan::FleetEntry& one : problem.fleet)
     key +=
-        fmt::format("|{}*{}*{}*{}", one.gpu.name, one.count.value_or(-1), one.price, one.node_gpus);
+        fmt::format("|{}*{}*{}*{}", one.gpu.name, one.count.value_or(-1), one.price,
+                    one.linked_gpus());
   key += fmt::format("|{}|{}|{}", problem.max_processes, how.node_budget, how.most_gpus);
   if (const auto* found = how.pools->outcomes.find(key)) return *found;
   return how.pools->outcomes.keep(std::move(key), planner.plan(problem, how));

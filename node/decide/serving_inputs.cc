@@ -142,6 +142,7 @@ Result<plan::FleetEntry> load_entry(Files& files, const std::optional<hw::Catalo
   if (!gpu) return bad_input(flag, gpu.error().message);
   plan::FleetEntry entry{*std::move(gpu), {}, line.count, line.price};
   entry.node_gpus = line.node_gpus;
+  entry.nvlink = line.nvlink;
   for (const std::string& path : paths_in(line.profiles))
     TRY(add_profiles(files, {"--profiles", path, models, &notes}, entry));
   return entry;

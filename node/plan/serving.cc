@@ -16,6 +16,22 @@ SloRule rule_for(Dispatch dispatch) {
   return {pooled ? SloRule::Kind::pooled : SloRule::Kind::queueing, 0.5, dispatch};
 }
 
+int FleetEntry::domain_of(int index) const {
+  if (domains.empty()) return index / linked_gpus();
+  const auto found = std::ranges::find_if(
+      domains, [&](const std::vector<int>& one) { return std::ranges::count(one, index) > 0; });
+  return found == domains.end() ? -1 - index : static_cast<int>(found - domains.begin());
+}
+
+void FleetEntry::set_gpus(const std::map<int, std::vector<int>>& by_domain, bool several) {
+  count = 0;
+  domains.clear();
+  for (const auto& [domain, gpus] : by_domain) {
+    *count += static_cast<int>(gpus.size());
+    if (several) domains.push_back(gpus);
+  }
+}
+
 bool fits_its_server(const SloRule& rule) {
   const bool pooled = rule.kind == SloRule::Kind::pooled;
   return rule.kind == SloRule::Kind::execution || pooled == (rule.dispatch == Dispatch::pooled);

@@ -67,7 +67,16 @@ struct FleetEntry {
   double price = 1;                    // per GPU; the objective is the summed price
   std::optional<GpuPower> power = {};  // known in every entry where the goal is energy
   profile::TokenTable engines = {};    // of language models
-  int node_gpus = kNodeGpus;           // linked, by NVLink or node: groups are within those
+  int node_gpus = kNodeGpus;           // of a node
+  // NVLink domains, within which groups of GPUs are: so many of a node's GPUs each, by their
+  // numbers (0: all); or, where these are known one by one, the numbers of the GPUs that there are.
+  int nvlink = 0;
+  std::vector<std::vector<int>> domains = {};  // ascending, also from one to the next
+
+  int linked_gpus() const { return nvlink > 0 ? nvlink : node_gpus; }  // without `domains`
+  int domain_of(int index) const;  // of a GPU; below 0: one that nothing is linked with
+  // As many as a node has of the model: their numbers by domain; `several`: the node has others.
+  void set_gpus(const std::map<int, std::vector<int>>& by_domain, bool several);
 };
 
 // What a plan has least of: GPUs, their summed price, or expected watts at the services' rates.

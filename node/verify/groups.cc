@@ -6,22 +6,44 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace partita::verify {
 
 namespace {
 
-// Whether the nodes of a counted entry hold groups of these sizes, the largest first: sizes divide
-// one another, so that it does not matter in which node with room for it a group is.
-bool nodes_hold(std::vector<int> sizes, const plan::FleetEntry& entry) {
-  std::vector<int> room(static_cast<std::size_t>(*entry.count / entry.node_gpus), entry.node_gpus);
-  room.push_back(*entry.count % entry.node_gpus);
+// Where a GPU is: the number of its node, and that of the domain there. None but itself: below 0.
+std::pair<int, int> place_of(int gpu, const plan::FleetEntry& entry) {
+  for (std::size_t d = 0; d < entry.domains.size(); ++d)
+    if (std::ranges::binary_search(entry.domains[d], gpu)) return {0, static_cast<int>(d)};
+  if (!entry.domains.empty()) return {-1, gpu};
+  const int in_node = gpu % entry.node_gpus;
+  return {gpu / entry.node_gpus, entry.nvlink > 0 ? in_node / entry.nvlink : 0};
+}
+
+// GPUs of every domain of a counted entry; without a count those of one node.
+std::vector<int> rooms_of(const plan::FleetEntry& entry) {
+  std::map<std::pair<int, int>, int> room;
+  if (!entry.domains.empty()) {
+    for (std::size_t d = 0; d < entry.domains.size(); ++d)
+      room[{0, static_cast<int>(d)}] = static_cast<int>(entry.domains[d].size());
+  } else {
+    for (int g = 0; g < entry.count.value_or(entry.node_gpus); ++g) ++room[place_of(g, entry)];
+  }
+  std::vector<int> rooms{0};
+  for (const auto& [place, gpus] : room) rooms.push_back(gpus);
+  return rooms;
+}
+
+// Whether domains hold groups of these sizes, the largest first: sizes divide one another, so that
+// it does not matter in which domain with room for it a group is.
+bool domains_hold(std::vector<int> sizes, std::vector<int> room) {
   std::ranges::sort(sizes, std::ranges::greater());
   return std::ranges::all_of(sizes, [&](int size) {
-    const auto node = std::ranges::find_if(room, [&](int left) { return left >= size; });
-    if (node != room.end()) *node -= size;
-    return node != room.end();
+    const auto domain = std::ranges::find_if(room, [&](int left) { return left >= size; });
+    if (domain != room.end()) *domain -= size;
+    return domain != room.end();
   });
 }
 
@@ -78,9 +100,10 @@ std::vector<std::vector<std::size_t>> lost_with(const plan::ServingPlan& plan) {
 void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, bool only_model,
                   Findings& findings) {
   const std::vector<const plan::PlannedGpu*> gpus = in_order(plan, entry.gpu.name);
-  // Where GPUs are of several models their numbers say nothing about nodes.
-  const auto node = [&](std::size_t g) {
-    return only_model ? gpus[g]->index / entry.node_gpus : 0;
+  // Where GPUs are of several models their numbers may say nothing about nodes.
+  const auto place = [&](std::size_t g) {
+    const bool known = only_model || !entry.domains.empty();
+    return known ? place_of(gpus[g]->index, entry) : std::pair(0, 0);
   };
   std::vector<int> sizes;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
@@ -88,19 +111,24 @@ void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, 
     if (grouped == nullptr) continue;
     const auto size = static_cast<std::size_t>(std::max(1, grouped->group));
     const std::size_t end = end_of_group(gpus, g);
-    if (end - g != size || node(g) != node(end - 1))
+    bool linked = true;
+    for (std::size_t other = g; other < end; ++other) linked = linked && place(other) == place(g);
+    if (end - g != size || !linked)
       findings.report("group", fmt::format("gpu {}", gpus[g]->index), static_cast<double>(end - g),
                       static_cast<double>(size),
-                      fmt::format("GPUs of service {} that follow one another in a node of {}",
-                                  grouped->service, entry.node_gpus));
+                      fmt::format("GPUs of service {} that follow one another in an NVLink domain",
+                                  grouped->service));
     sizes.push_back(static_cast<int>(size));
     g = std::max(g + 1, end) - 1;
   }
   if (sizes.empty()) return;
-  if (std::ranges::max(sizes) > entry.node_gpus || (entry.count && !nodes_hold(sizes, entry)))
-    findings.report("group", "fleet " + entry.gpu.name, entry.count.value_or(0), entry.node_gpus,
-                    "GPUs, in nodes of so many, do not hold all groups within nodes");
-  if (!only_model || !entry.count) return;
+  const std::vector<int> rooms = rooms_of(entry);
+  if (std::ranges::max(sizes) > std::ranges::max(rooms) ||
+      (entry.count && !domains_hold(sizes, rooms)))
+    findings.report("group", "fleet " + entry.gpu.name, entry.count.value_or(0),
+                    std::ranges::max(rooms),
+                    "GPUs, in NVLink domains of so many at most, do not hold all groups");
+  if (!only_model || !entry.count || !entry.domains.empty()) return;
   // Some of a node's may be taken out: numbers in it have gaps then.
   std::map<int, int> used;  // by node
   for (const plan::PlannedGpu* gpu : gpus) ++used[gpu->index / entry.node_gpus];

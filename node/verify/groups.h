@@ -10,8 +10,8 @@
 namespace partita::verify {
 
 // Groups of GPUs: one instance alone on each, which are alike and follow one another. Where all
-// GPUs are of one model their numbers say which node a group is in; else there has to be a way to
-// give every group a node with room for it.
+// GPUs are of one model, or their NVLink domains are known one by one, their numbers say which
+// domain a group is in; else there has to be a way to give every group a domain with room for it.
 void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, bool only_model,
                   Findings& findings);
 

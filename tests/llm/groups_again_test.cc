@@ -66,10 +66,11 @@ struct Shape {
   double rate = 0;
 };
 
-using Piece = std::tuple<int, std::string, int, std::string, int>;  // GPU, profile, start, service
+using InstancePlace =
+    std::tuple<int, std::string, int, std::string, int>;  // GPU, profile, start, service
 
-std::set<Piece> pieces_of(const plan::ServingPlan& plan) {
-  std::set<Piece> all;
+std::set<InstancePlace> pieces_of(const plan::ServingPlan& plan) {
+  std::set<InstancePlace> all;
   for (const plan::InstanceAt& one : plan::instances_of(plan.gpus))
     all.insert({one.gpus.front()->index, one.instance->profile, one.instance->start,
                 one.instance->service, one.instance->group});
@@ -147,13 +148,13 @@ class EveryWay {
   }
 
   const plan::ServingProblem& problem_;
-  const std::set<Piece> runs_;
+  const std::set<InstancePlace> runs_;
   std::vector<Shape> shapes_;
   std::vector<std::map<State, int>> reached_;
 };
 
-decide::MadeAgain again(const plan::ServingProblem& problem, const plan::ServingPlan& current,
-                        std::optional<int> most = {}) {
+decide::MadeAgain made_again(const plan::ServingProblem& problem, const plan::ServingPlan& current,
+                             std::optional<int> most = {}) {
   auto made = decide::make_plan_again(problem, current, most, {});
   EXPECT_TRUE(made) << made.error().message;
   return *std::move(made);
@@ -168,11 +169,11 @@ bool has_more_room(const plan::ServingPlan& plan) {
   });
 }
 
-struct Tally {
+struct GroupsTally {
   int rounds = 0, planned = 0, changed = 0, proven = 0, above = 0;
 };
 
-void compare(Rng& rng, Tally& tally, int round) {
+void compare_groups(Rng& rng, GroupsTally& tally, int round) {
   plan::ServingProblem problem = small_problem(rng);
   plan::FleetEntry& entry = problem.fleet[0];
   entry.node_gpus = std::array{4, 6, 8}[rng.below(3)];
@@ -182,7 +183,7 @@ void compare(Rng& rng, Tally& tally, int round) {
   ++tally.rounds;
   if (!first->plan) return;
   const plan::ServingPlan& before = **first->plan;
-  const decide::MadeAgain same = again(problem, before);
+  const decide::MadeAgain same = made_again(problem, before);
   ASSERT_TRUE(same.made.plan) << round;
   EXPECT_EQ((*same.made.plan)->gpus, before.gpus) << round;  // no change at all
   EXPECT_EQ(moves(same.changes) + same.changes.restarted + same.changes.removed, 0) << round;
@@ -191,7 +192,7 @@ void compare(Rng& rng, Tally& tally, int round) {
   for (plan::Service& one : problem.services)
     if (rng.below(2) == 0) one.rate = one.rate * (0.4 + 1.4 * rng.uniform());
   const auto [gpus, fewest] = EveryWay(problem, before).least();
-  const decide::MadeAgain changed = again(problem, before);
+  const decide::MadeAgain changed = made_again(problem, before);
   ASSERT_EQ(changed.made.plan.has_value(), gpus > 0) << round;
   if (!changed.made.plan) return;
   const plan::ServingPlan& plan = **changed.made.plan;
@@ -208,10 +209,10 @@ void compare(Rng& rng, Tally& tally, int round) {
 }
 
 TEST(GroupsAgain, MakeAsFewInstancesAsAnyPlanOnAsFewGpus) {
-  Tally tally;
+  GroupsTally tally;
   for (int round = 0; round < test_rounds(60); ++round) {
     Rng rng(static_cast<std::uint64_t>(round) + 4000);
-    compare(rng, tally, round);
+    compare_groups(rng, tally, round);
   }
   std::printf("%d planned of %d, %d of them changed, %d proven, %d instances above the fewest\n",
               tally.planned, tally.rounds, tally.changed, tally.proven, tally.above);

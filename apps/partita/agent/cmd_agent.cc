@@ -270,7 +270,6 @@ Result<control::World> agent_world(Context& context, const control::AgentFile& f
     const std::string path = own != file.profiles_of.end() ? own->path : file.profiles;
     if (gpu == nullptr || path.empty()) continue;
     world.profiles.push_back(TRY(decide::load_measured(context.files, "profiles", path, *gpu)));
-    if (world.nvlink > 0) world.profiles.back().node_gpus = world.nvlink;
   }
   return world;
 }

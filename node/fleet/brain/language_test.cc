@@ -1,6 +1,7 @@
 // Language models in a fleet: on several nodes, of which any one may be lost.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -64,6 +65,34 @@ TEST(LanguageModelsInAFleet, GroupsAreOfGpusThatAreLinked) {
       EXPECT_EQ(used, linked ? group : 0);
       EXPECT_EQ(domains.size(), linked ? 1U : 0U) << group << " of " << nvlink;
     }
+}
+
+// A node of four in two domains, any of which may be out: as many groups of two as there are whole
+// domains, and each in one of them.
+TEST(LanguageModelsInAFleet, GroupsAreNotAcrossWhatIsLeftOfDomains) {
+  for (unsigned out = 0; out < 16; ++out) {
+    for (const double rate : {3.0, 12.0, 50.0}) {
+      TestFleet fleet(1, 4, language_ground_of_tests());
+      fleet.want({{"pair", rate}});
+      NodeRecord& node = fleet.view.nodes.begin()->second;
+      node.nvlink = 2;
+      std::size_t whole = 0;
+      for (unsigned d = 0; d < 2; ++d) whole += (out >> 2 * d & 3) == 0 ? 1 : 0;
+      for (NodeGpu& gpu : node.gpus)
+        if ((out >> gpu.index & 1U) != 0) gpu.unusable = "it is out";
+      fleet.settle();
+      std::map<int, int> on;  // by domain
+      for (const plan::PlannedGpu& gpu : node.runs)
+        if (!gpu.instances.empty()) ++on[gpu.index / 2];
+      for (const auto& [domain, gpus] : on) {
+        EXPECT_EQ(gpus, 2) << out << " at " << rate;
+        EXPECT_EQ(out >> 2 * domain & 3U, 0U) << out;
+      }
+      EXPECT_LE(on.size(), whole) << out;
+      EXPECT_EQ(on.empty(), whole == 0) << out;
+      EXPECT_TRUE(rate < 50 || on.size() == whole) << out;
+    }
+  }
 }
 
 }  // namespace

@@ -191,14 +191,18 @@ Result<plan::ServingPlan> NodePlanner::plan_anew(const NodeAsk& ask) {
   problem.rule = ground_.rule;
   problem.max_processes = ground_.max_processes;
   problem.survive = ask.survive;
-  std::map<std::string, int> counts;
+  std::map<std::string, std::map<int, std::vector<int>>> domains;
   std::erase_if(current.gpus, [&](const auto& gpu) { return entry_of(gpu.model) == nullptr; });
-  for (const plan::PlannedGpu& gpu : current.gpus) ++counts[gpu.model];
-  for (const auto& [model, count] : counts) {
+  const int linked = ask.node.nvlink > 0 ? ask.node.nvlink : static_cast<int>(kMostGpus);
+  bool several = false;
+  for (const plan::PlannedGpu& gpu : current.gpus) {
+    domains[gpu.model][gpu.index / linked].push_back(gpu.index);
+    several = several || gpu.index >= linked;
+  }
+  for (const auto& [model, of] : domains) {
     problem.fleet.push_back(*entry_of(model));
-    problem.fleet.back().count = count;
+    problem.fleet.back().set_gpus(of, several);
     problem.fleet.back().price = 1;
-    problem.fleet.back().node_gpus = ask.node.nvlink > 0 ? ask.node.nvlink : plan::kNodeGpus;
   }
   if (ask.services.empty()) return empty_plan(ask.node);
   if (problem.fleet.empty())

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -125,15 +126,20 @@ bool Fleet::fit_nodes(const Counts& sum) const {
 }
 
 int groups_in_nodes(const plan::FleetEntry& entry, int gpus) {
-  const int nodes = *entry.count / entry.node_gpus, rest = *entry.count % entry.node_gpus;
-  return nodes * (entry.node_gpus / gpus) + rest / gpus;
+  if (!entry.domains.empty())
+    return std::accumulate(entry.domains.begin(), entry.domains.end(), 0,
+                           [&](int sum, const std::vector<int>& domain) {
+                             return sum + static_cast<int>(domain.size()) / gpus;
+                           });
+  const int linked = entry.linked_gpus();
+  return *entry.count / linked * (linked / gpus) + *entry.count % linked / gpus;
 }
 
 namespace {
 
-// Every size divides the larger ones, so that groups which fill nodes largest first leave room for
-// as many of the next size as if every node were cut down to a multiple of it: one row per size is
-// all there is to say. Where no node has GPUs over, the packing says so already.
+// Every size divides the larger ones, so that groups which fill domains largest first leave room
+// for as many of the next size as if every domain were cut down to a multiple of it: one row per
+// size is all there is to say. Where no domain has GPUs over, the packing says so already.
 void add_group_rows(const plan::FleetEntry& entry, std::size_t model, Fleet& fleet) {
   if (!entry.count) return;
   const auto first = at(fleet.first_class[model]);

@@ -17,7 +17,8 @@
 
 namespace partita::planners::serving {
 
-// Groups are within nodes: weight . N <= most, N the summed counts, however many GPUs a plan uses.
+// Groups are within NVLink domains: weight . N <= most, N the summed counts, however many GPUs a
+// plan uses.
 struct GroupRow {
   std::array<std::int64_t, kMaxClasses> weight{};
   std::int64_t most = 0;
@@ -38,10 +39,10 @@ struct Fleet {
   // The counts of one model's classes.
   std::vector<int> counts_of(int model, const Counts& counts) const;
   bool has_groups() const;
-  bool fit_nodes(const Counts& sum) const;  // whether all groups find a node
+  bool fit_nodes(const Counts& sum) const;  // whether all groups find a domain
 };
 
-// How many groups of so many GPUs the nodes of an entry hold next to each other; it has a count.
+// How many groups of so many GPUs the NVLink domains of an entry hold; it has a count.
 int groups_in_nodes(const plan::FleetEntry& entry, int gpus);
 
 // Classes of every entry from its point table. Refused (limit) beyond kMaxClasses. `known`: rules

@@ -1,9 +1,9 @@
 #include "planners/serving/in_place.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -23,8 +23,8 @@ int group_of(const PlannedGpu& gpu) {
 constexpr int kMost = 8;  // GPUs of a group
 
 struct Room {
-  std::size_t most = 0;          // GPUs of the model
-  std::optional<int> node_gpus;  // absent: indices say nothing about nodes
+  std::size_t most = 0;                     // GPUs of the model
+  const plan::FleetEntry* entry = nullptr;  // null: indices say nothing about NVLink domains
 };
 
 // Of one model.
@@ -36,6 +36,8 @@ class InPlace {
     while (there_.size() < wanted.size()) add_gpu();
     for (std::size_t w = 0; w < wanted.size(); w += at(group_of(*wanted[w])))
       (group_of(*wanted[w]) > 1 ? groups_ : alone_).push_back(w);
+    std::ranges::stable_sort(groups_, std::greater(),
+                             [&](std::size_t w) { return group_of(*wanted[w]); });
   }
 
   // Whether there was room for the groups; nothing has changed otherwise.
@@ -83,13 +85,14 @@ class InPlace {
     for (const std::size_t w : rest) wanted_[w]->index = *free.begin(), free.erase(free.begin());
   }
 
-  // GPUs among which every group finds a node of its own.
+  // GPUs among which every group finds a domain of its own.
   std::size_t enough() const {
-    return there_.size() + (groups_.size() + 1) * at(room_.node_gpus.value_or(1));
+    return there_.size() + (groups_.size() + 1) * at(linked(1));
   }
 
-  int node_of(std::size_t p) const {
-    return room_.node_gpus ? there_[p].index / *room_.node_gpus : 0;
+  int linked(int otherwise) const { return room_.entry ? room_.entry->linked_gpus() : otherwise; }
+  int domain_of(std::size_t p) const {
+    return room_.entry ? room_.entry->domain_of(there_[p].index) : 0;
   }
 
   bool groups_placed() const {
@@ -114,7 +117,7 @@ class InPlace {
   }
 
   bool free(std::size_t from, std::size_t size) const {
-    if (from + size > there_.size() || node_of(from) != node_of(from + size - 1)) return false;
+    if (from + size > there_.size() || domain_of(from) != domain_of(from + size - 1)) return false;
     return std::find(taken_.begin() + static_cast<std::ptrdiff_t>(from),
                      taken_.begin() + static_cast<std::ptrdiff_t>(from + size),
                      true) == taken_.begin() + static_cast<std::ptrdiff_t>(from + size);
@@ -161,7 +164,7 @@ class InPlace {
     for (std::size_t p = 0; p + size <= there_.size(); ++p) {
       if (!free(p, size)) continue;
       std::tuple<std::size_t, std::size_t, bool> price{
-          0, 0, at(there_[p].index) % at(room_.node_gpus.value_or(kMost)) % size != 0};
+          0, 0, at(there_[p].index) % at(linked(kMost)) % size != 0};
       for (std::size_t k = p; k < p + size; ++k) {
         std::get<0>(price) += kept(there_[k]);
         std::get<1>(price) += there_[k].instances.size();
@@ -202,8 +205,8 @@ plan::ServingPlan in_place_of(const plan::ServingPlan& current, plan::ServingPla
     std::ranges::stable_sort(there, {}, &PlannedGpu::index);
     Room room;
     for (const plan::FleetEntry& entry : fleet)
-      if (entry.gpu.name == model && fleet.size() == 1)
-        room = {at(entry.count.value_or(std::numeric_limits<int>::max())), entry.node_gpus};
+      if (entry.gpu.name == model && (fleet.size() == 1 || !entry.domains.empty()))
+        room = {at(entry.count.value_or(std::numeric_limits<int>::max())), &entry};
     if (!InPlace(std::move(there), gpus, room).run()) return as_made;
   }
   std::ranges::stable_sort(plan.gpus, {}, &PlannedGpu::index);

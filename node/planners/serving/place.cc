@@ -248,20 +248,30 @@ plan::PlannedGpu settle_one(const plan::ServingProblem& problem,
 
 namespace {
 
-// Numbers GPUs so that no group crosses the end of a node: groups, the largest first, each from the
-// beginning of what is left of the first node with room for it, the others where GPUs are over.
-// Every size divides the larger ones, so that nothing but the end of a node is ever too small.
-void number_in_nodes(std::vector<plan::PlannedGpu>& gpus, int node_gpus) {
-  std::vector<int> used;  // per node
+// Numbers the GPUs of an entry so that no group leaves its NVLink domain: groups, the largest
+// first, each from the beginning of what is left of the first domain with room for it, the others
+// where GPUs are over. Every size divides the larger ones, so that nothing but the end of a domain
+// is ever too small.
+void number_in_domains(std::vector<plan::PlannedGpu>& gpus, const plan::FleetEntry& entry) {
+  const std::vector<std::vector<int>>& known = entry.domains;
+  std::vector<std::size_t> used(known.size());  // per domain
+  const auto room = [&](std::size_t d) {
+    return (known.empty() ? at(entry.linked_gpus()) : known[d].size()) - used[d];
+  };
   for (std::size_t g = 0; g < gpus.size();) {
-    const int size = gpus[g].instances.front().group;
-    std::size_t node = 0;
-    while (node < used.size() && used[node] + size > node_gpus) ++node;
-    if (node == used.size()) used.push_back(0);
-    for (int k = 0; k < size; ++k)
-      gpus[g++].index = static_cast<int>(node) * node_gpus + used[node]++;
+    if (gpus[g].model != entry.gpu.name) {
+      ++g;
+      continue;
+    }
+    const auto size = at(gpus[g].instances.front().group);
+    std::size_t d = 0;
+    while (d < used.size() && room(d) < size) ++d;
+    if (d == used.size()) used.push_back(0);
+    CHECK(known.empty() || d < known.size());
+    for (std::size_t k = 0; k < size; ++k, ++used[d])
+      gpus[g++].index = known.empty() ? static_cast<int>(d * at(entry.linked_gpus()) + used[d])
+                                      : known[d][used[d]];
   }
-  std::ranges::sort(gpus, {}, &plan::PlannedGpu::index);
 }
 
 }  // namespace
@@ -280,8 +290,9 @@ std::vector<plan::PlannedGpu> settle(const plan::ServingProblem& problem,
       return std::tuple(-first.group, grouped ? first.service : "");
     };
     std::ranges::stable_sort(result, {}, key);
-    if (problem.fleet.size() == 1) {
-      number_in_nodes(result, problem.fleet.front().node_gpus);
+    if (problem.fleet.size() == 1 || !problem.fleet.front().domains.empty()) {
+      for (const plan::FleetEntry& entry : problem.fleet) number_in_domains(result, entry);
+      std::ranges::sort(result, {}, &plan::PlannedGpu::index);
       return result;
     }
   }

@@ -283,9 +283,12 @@ TokenRate TokenOracle::simulated(const plan::Service& service, const profile::To
 
 namespace {
 
-// GPUs that a group may have at most: of a node, and of all there are.
+// GPUs that a group may have at most: of an NVLink domain, and of all there are.
 int most_grouped(const plan::FleetEntry& entry) {
-  return std::min(entry.node_gpus, entry.count.value_or(entry.node_gpus));
+  std::size_t most = 0;
+  for (const std::vector<int>& domain : entry.domains) most = std::max(most, domain.size());
+  if (most > 0) return static_cast<int>(most);
+  return std::min(entry.linked_gpus(), entry.count.value_or(entry.linked_gpus()));
 }
 
 bool usable(const plan::FleetEntry& entry, const profile::TokenEngine& engine) {
