@@ -52,8 +52,7 @@ planners::serving::Outcome outcome_of(const Planner& planner, const plan::Servin
     key += fmt::format("|{}{}", one.name, one.member ? "." : "");
   for (const plan::FleetEntry& one : problem.fleet)
     key +=
-        fmt::format("|{}*{}*{}*{}", one.gpu.name, one.count.value_or(-1), one.price,
-                    one.linked_gpus());
+        fmt::format("|{}*{}*{}*{}", one.gpu.name, one.count.value_or(-1), one.price, one.node_gpus);
   key += fmt::format("|{}|{}|{}", problem.max_processes, how.node_budget, how.most_gpus);
   if (const auto* found = how.pools->outcomes.find(key)) return *found;
   return how.pools->outcomes.keep(std::move(key), planner.plan(problem, how));
@@ -143,8 +142,7 @@ plan::ServingPlan bounded(const plan::ServingProblem& problem, plan::ServingPlan
   plan::Objective& own = plan.objective;
   own.lower_bound_gpus = std::min(own.gpus, bounds.lower_bound_gpus);
   // Of so many GPUs, and so of no other number of them.
-  own.lower_bound_gpcs =
-      own.gpus == bounds.gpus ? std::min(own.gpcs, bounds.lower_bound_gpcs) : 0;
+  own.lower_bound_gpcs = own.gpus == bounds.gpus ? std::min(own.gpcs, bounds.lower_bound_gpcs) : 0;
   own.lower_bound_cost = std::min(own.cost, bounds.lower_bound_cost);
   own.lower_bound_watts = std::min(own.watts, bounds.lower_bound_watts);
   own.optimal = problem.goal == plan::Goal::energy
@@ -403,8 +401,7 @@ Result<MadeAgain> make_plan_in_place(const plan::ServingProblem& problem,
       {plan::kNotFound, "plan", 1.0 * *max_moves, 1.0 * moves,
        "instances may be created (max_moves), and the plan that was found creates so many: it is "
        "planned from nothing, as with all pipelines whose shares of the SLO change, sets of "
-       "models, "
-       "and GPUs that may be lost"}};
+       "models, and GPUs that may be lost"}};
   return again;
 }
 

@@ -112,7 +112,7 @@ plan::GraphTask ptx_task(std::string kernel, std::vector<std::string> arguments)
   task.line = 7;
   task.units = 2;
   task.groups = 7;
-  task.code = plan::GraphCode{.ptx = "kernels/k.ptx", .library = "", .kernel = std::move(kernel)};
+  task.code = plan::GraphCode{"kernels/k.ptx", "", std::move(kernel)};
   task.code->hip = "kernels/k.hip";
   task.code->grid = {7, 1, 1};
   task.code->block = {32, 1, 1};

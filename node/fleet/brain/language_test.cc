@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
 
@@ -70,9 +71,11 @@ TEST(LanguageModelsInAFleet, GroupsAreOfGpusThatAreLinked) {
 // A node of four in two domains, any of which may be out: as many groups of two as there are whole
 // domains, and each in one of them.
 TEST(LanguageModelsInAFleet, GroupsAreNotAcrossWhatIsLeftOfDomains) {
-  for (unsigned out = 0; out < 16; ++out) {
-    for (const double rate : {3.0, 12.0, 50.0}) {
-      TestFleet fleet(1, 4, language_ground_of_tests());
+  for (const double rate : {3.0, 12.0, 50.0}) {
+    FleetGround ground = language_ground_of_tests();
+    ground.memory = std::make_shared<PlannerMemory>();  // of all: what is out counts, not how many
+    for (unsigned out = 0; out < 16; ++out) {
+      TestFleet fleet(1, 4, ground);
       fleet.want({{"pair", rate}});
       NodeRecord& node = fleet.view.nodes.begin()->second;
       node.nvlink = 2;

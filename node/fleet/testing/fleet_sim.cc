@@ -188,7 +188,6 @@ double on_step(double rate) {
 // What a compute slice carries, roughly.
 double rate_per_slice(const std::string& service) { return is_language(service) ? 3 : 130; }
 
-// Language models beside the others; a pair of GPUs where enough nodes have two.
 int away(const std::vector<SimNode>& nodes) {
   return static_cast<int>(
       std::ranges::count_if(nodes, [](const SimNode& node) { return !node.alive || node.cut; }));
@@ -199,6 +198,7 @@ long lent_of(const NodeRecord& node) {
   for (const NodeGpu& gpu : node.gpus) all += std::ssize(gpu.lent);
   return all;
 }
+// Language models beside the others; a pair of GPUs where enough nodes have two.
 std::vector<std::string> language_models(const std::vector<SimNode>& nodes, Rng& rng) {
   std::vector<std::string> names;
   for (std::size_t n = 0; n < 1 + nodes.size() / 6; ++n) names.push_back(fmt::format("lm{}", n));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -251,13 +252,13 @@ namespace {
 // Numbers the GPUs of an entry so that no group leaves its NVLink domain: groups, the largest
 // first, each from the beginning of what is left of the first domain with room for it, the others
 // where GPUs are over. Every size divides the larger ones, so that nothing but the end of a domain
-// is ever too small.
+// is ever too small. Who finds no room in the domains that there are gets numbers behind them.
 void number_in_domains(std::vector<plan::PlannedGpu>& gpus, const plan::FleetEntry& entry) {
-  const std::vector<std::vector<int>>& known = entry.domains;
-  std::vector<std::size_t> used(known.size());  // per domain
-  const auto room = [&](std::size_t d) {
-    return (known.empty() ? at(entry.linked_gpus()) : known[d].size()) - used[d];
-  };
+  std::vector<std::vector<int>> domains = entry.domains;
+  int next = 0;  // behind all
+  for (const std::vector<int>& domain : domains)
+    if (!domain.empty()) next = domain.back() + 1;
+  std::vector<std::size_t> used(domains.size());
   for (std::size_t g = 0; g < gpus.size();) {
     if (gpus[g].model != entry.gpu.name) {
       ++g;
@@ -265,12 +266,14 @@ void number_in_domains(std::vector<plan::PlannedGpu>& gpus, const plan::FleetEnt
     }
     const auto size = at(gpus[g].instances.front().group);
     std::size_t d = 0;
-    while (d < used.size() && room(d) < size) ++d;
-    if (d == used.size()) used.push_back(0);
-    CHECK(known.empty() || d < known.size());
-    for (std::size_t k = 0; k < size; ++k, ++used[d])
-      gpus[g++].index = known.empty() ? static_cast<int>(d * at(entry.linked_gpus()) + used[d])
-                                      : known[d][used[d]];
+    while (d < used.size() && domains[d].size() - used[d] < size) ++d;
+    if (d == used.size()) {
+      used.push_back(0);
+      domains.emplace_back(std::max(size, at(entry.linked_gpus())));
+      std::iota(domains.back().begin(), domains.back().end(), next);
+      next = domains.back().back() + 1;
+    }
+    for (std::size_t k = 0; k < size; ++k) gpus[g++].index = domains[d][used[d]++];
   }
 }
 
