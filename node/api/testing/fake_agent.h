@@ -2,6 +2,8 @@
 // says, a history in memory. Any thread.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>
