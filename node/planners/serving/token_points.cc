@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 
 #include "base/check.h"
@@ -25,10 +27,7 @@ constexpr int kFills = 6;     // times as many as run at once tell what a full e
 constexpr double kFar = 5;
 constexpr int kConfirmed = 3;        // times as many requests confirm what was found
 constexpr double kPrecision = 0.02;  // of rates
-// Of the late ones over the rate, near where they become too many: how steep they rise at least.
-constexpr double kSteepness = 40;
-constexpr double kLeastLess = 0.985, kMostLess = 0.93;   // of a rate that was not confirmed
-constexpr int kMostConfirmations = 24, kSmallSteps = 4;  // from then on steps grow
+constexpr int kFirstStep = 4;  // of kPrecision
 constexpr double kLimits[] = {1, 0.75, 0.55};            // of the requests whose steps keep TPOT
 constexpr double kLeastShare = 1e-3;  // of the fluid rate that is worth asking for
 constexpr double kSmallShare = 0.2;   // of a service's requests
@@ -86,16 +85,13 @@ class TokenTrials {
         usual_(service, {.count = count(1), .seed = 0x71}),
         confirming_(service, {.count = count(kConfirmed), .seed = 0x70 + 1U * kConfirmed}) {}
 
-  // How many times what may be late is, all in all or of the last ones.
-  double usual(const profile::TokenEngine& engine, double rate) {
+  // No more than may be late are, of all and of the last ones.
+  bool holds(const profile::TokenEngine& engine, double rate) {
     if (plan::is_poisson(service_.traffic.arrivals)) {  // what misses by far is seen at once
       const double share = llm::lateness(service_, engine, glance_.at(Rps{rate})).share;
-      if (share > kFar * late_ + kFar / kGlance) return share / late_;
+      if (share > kFar * late_ + kFar / kGlance) return false;
     }
-    return spent(engine, usual_.at(Rps{rate}));
-  }
-  double confirming(const profile::TokenEngine& engine, double rate) {
-    return spent(engine, confirming_.at(Rps{rate}));
+    return spent(engine, usual_.at(Rps{rate})) <= 1 && spent(engine, confirming_.at(Rps{rate})) <= 1;
   }
   // What the engine serves of requests that are all there at once, whatever is promised: at higher
   // rates they wait ever longer.
@@ -123,59 +119,44 @@ class TokenTrials {
 
 namespace {
 
-// The highest rate between 0 and `most` at which no more than may be late are, within kPrecision;
-// 0 where that is no more than `known`. Between a rate that holds and one that does not, late ones
-// rise like a power of the rate; every third trial halves what is left, should they not.
-double highest(TokenTrials& trials, const profile::TokenEngine& engine, double most, double known) {
-  constexpr double kLeastLate = 0.05;
-  double low = 0, high = most, low_late = kLeastLate, high_late = 0;
-  double next = known > 0 ? known * (1 + kPrecision) : 0.6 * high;
-  for (int trial = 1; high - low > kPrecision * high && high > kLeastShare * most; ++trial) {
-    const double late = trials.usual(engine, next);
-    if (known > 0 && trial == 1 && late > 1) return 0;
-    if (late <= 1) low = next, low_late = std::max(late, kLeastLate);
-    if (late > 1) high = next, high_late = late;
-    if (low == 0) {
-      next = high / 3;
-    } else if (high_late == 0 || trial % 3 == 0) {
-      next = std::sqrt(low * high);
-    } else {
-      const double part = std::log(1 / low_late) / std::log(high_late / low_late);
-      next = low * std::pow(high / low, std::clamp(part, 0.15, 0.85));
-    }
+// What the engine carries with its limit of requests at once, above `beat`; 0: no more than that.
+// Rates are tried on rungs below the most that it may be given, first ever longer steps down, then
+// in halves: an order that the answers alone tell, so that where fewer are late at every rate, what
+// is found is no lower.
+Rps find_rate(TokenTrials& trials, const profile::TokenEngine& engine, Rps beat) {
+  double most = fluid_rate(trials.service(), engine).value;
+  if (beat.value >= most || (beat.value > 0 && !trials.holds(engine, beat.value))) return {};
+  most = std::min(most, kBusiest * trials.served(engine).value);
+  if (beat.value >= most) return {};
+  const auto rung = [&](int down) { return most * std::pow(1 - kPrecision, down); };
+  const double least = std::max(beat.value, kLeastShare * most);
+  const int last = static_cast<int>(std::log(least / most) / std::log(1 - kPrecision));
+  int fails = -1, holds = 0;
+  for (int step = kFirstStep; !trials.holds(engine, rung(holds)); step *= 2) {
+    if (holds == last) return {};
+    fails = holds;
+    holds = std::min(holds + step, last);
   }
-  return low;
+  while (holds - fails > 1) {
+    const int middle = std::midpoint(fails, holds);
+    (trials.holds(engine, rung(middle)) ? holds : fails) = middle;
+  }
+  return Rps{rung(holds)};
 }
 
-TokenRate find_rate(TokenTrials& trials, profile::TokenEngine engine, Rps beat) {
+TokenRate find_rate_and_limit(TokenTrials& trials, profile::TokenEngine engine, Rps beat) {
   const plan::Service& service = trials.service();
   const double in_time = sequences_in_time(service, engine);
-  const double most = fluid_rate(service, engine).value;
   TokenRate best;
-  if (in_time < 1 || most <= beat.value) return best;
+  if (in_time < 1) return best;
   std::set<int> tried;
   for (const double share : kLimits) {
-    const int limit = std::max(1, static_cast<int>(std::lround(share * in_time)));
-    if (!tried.insert(limit).second) continue;
-    engine.spec.sequences = limit;
-    const double rate = highest(trials, engine, most, std::max(beat.value, best.rate.value));
-    if (rate > best.rate.value)
-      best = {limit, Rps{rate}, {}};
-    else if (best.rate.value > 0)
-      break;
+    engine.spec.sequences = std::max(1, static_cast<int>(std::lround(share * in_time)));
+    if (!tried.insert(engine.spec.sequences).second) continue;
+    if (const Rps rate = find_rate(trials, engine, std::max(beat, best.rate)); rate > best.rate)
+      best = {engine.spec.sequences, rate,
+              Millis{step_ms(service, engine, engine.spec.sequences)}};
   }
-  if (best.rate.value <= 0) return best;
-  engine.spec.sequences = best.sequences;
-  best.rate = std::min(best.rate, kBusiest * trials.served(engine));
-  if (best.rate.value <= 0) return {};
-  for (int i = 0;; ++i) {
-    const double late = trials.confirming(engine, best.rate.value);
-    if (late <= 1) break;
-    if (i == kMostConfirmations) return {};
-    const double less = std::clamp(std::pow(late, -1 / kSteepness), kMostLess, kLeastLess);
-    best.rate = best.rate * std::pow(less, std::max(1, i - kSmallSteps + 1));
-  }
-  best.step = Millis{step_ms(service, engine, best.sequences)};
   return best;
 }
 
@@ -277,7 +258,7 @@ TokenRate TokenOracle::simulated(const plan::Service& service, const profile::To
   Asked& asked_of = plan::is_poisson(one.traffic.arrivals) ? poisson_ : other_;
   if (!asked_of.trials || question != asked_of.question)
     asked_of = {question, std::make_shared<TokenTrials>(service)};
-  return known_.insert_or_assign(key, Known{find_rate(*asked_of.trials, engine, beat), beat})
+  return known_.insert_or_assign(key, Known{find_rate_and_limit(*asked_of.trials, engine, beat), beat})
       .first->second.rate;
 }
 
