@@ -25,14 +25,14 @@ constexpr int kFewestRequests = 1500, kMostRequests = 60'000;
 constexpr int kGlance = 400;  // requests
 constexpr int kFills = 6;     // times as many as run at once tell what a full engine serves
 constexpr double kFar = 5;
-constexpr int kConfirmed = 3;        // times as many requests confirm what was found
-constexpr double kPrecision = 0.02;  // of rates
-constexpr int kFirstStep = 4;  // of kPrecision
-constexpr double kLimits[] = {1, 0.75, 0.55};            // of the requests whose steps keep TPOT
-constexpr double kLeastShare = 1e-3;  // of the fluid rate that is worth asking for
-constexpr double kSmallShare = 0.2;   // of a service's requests
-constexpr double kBusiest = 0.97;     // of what an engine serves that is never without work
-constexpr double kLeastBusy = 1e-6;   // ms of an engine that a request takes
+constexpr int kConfirmed = 3;                  // times as many requests confirm what was found
+constexpr double kPrecision = 0.02;            // of rates
+constexpr int kFirstStep = 4;                  // of kPrecision
+constexpr double kLimits[] = {1, 0.75, 0.55};  // of the requests whose steps keep TPOT
+constexpr double kLeastShare = 1e-3;           // of the fluid rate that is worth asking for
+constexpr double kSmallShare = 0.2;            // of a service's requests
+constexpr double kBusiest = 0.97;    // of what an engine serves that is never without work
+constexpr double kLeastBusy = 1e-6;  // ms of an engine that a request takes
 
 double allowed_late(const plan::Service& service) { return 1 - service.percentile / 100; }
 
@@ -91,7 +91,8 @@ class TokenTrials {
       const double share = llm::lateness(service_, engine, glance_.at(Rps{rate})).share;
       if (share > kFar * late_ + kFar / kGlance) return false;
     }
-    return spent(engine, usual_.at(Rps{rate})) <= 1 && spent(engine, confirming_.at(Rps{rate})) <= 1;
+    return spent(engine, usual_.at(Rps{rate})) <= 1 &&
+           spent(engine, confirming_.at(Rps{rate})) <= 1;
   }
   // What the engine serves of requests that are all there at once, whatever is promised: at higher
   // rates they wait ever longer.
@@ -154,8 +155,7 @@ TokenRate find_rate_and_limit(TokenTrials& trials, profile::TokenEngine engine, 
     engine.spec.sequences = std::max(1, static_cast<int>(std::lround(share * in_time)));
     if (!tried.insert(engine.spec.sequences).second) continue;
     if (const Rps rate = find_rate(trials, engine, std::max(beat, best.rate)); rate > best.rate)
-      best = {engine.spec.sequences, rate,
-              Millis{step_ms(service, engine, engine.spec.sequences)}};
+      best = {engine.spec.sequences, rate, Millis{step_ms(service, engine, engine.spec.sequences)}};
   }
   return best;
 }
@@ -258,7 +258,8 @@ TokenRate TokenOracle::simulated(const plan::Service& service, const profile::To
   Asked& asked_of = plan::is_poisson(one.traffic.arrivals) ? poisson_ : other_;
   if (!asked_of.trials || question != asked_of.question)
     asked_of = {question, std::make_shared<TokenTrials>(service)};
-  return known_.insert_or_assign(key, Known{find_rate_and_limit(*asked_of.trials, engine, beat), beat})
+  return known_
+      .insert_or_assign(key, Known{find_rate_and_limit(*asked_of.trials, engine, beat), beat})
       .first->second.rate;
 }
 
