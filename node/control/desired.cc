@@ -48,7 +48,7 @@ Result<void> take_lengths(std::vector<plan::Service>& services, const decide::To
                           const std::string& file) {
   for (plan::Service& one : services) {
     auto* const trace = one.tokens ? std::get_if<plan::TokenTrace>(&one.tokens->lengths) : nullptr;
-    if (trace == nullptr) continue;
+    if (trace == nullptr || trace->requests) continue;
     const auto found = known.find(trace->file);
     if (found == known.end())
       return bad_input(fmt::format("{}:{}", file, trace->line),

@@ -1,13 +1,17 @@
 // The loaders: paths on a Files door to problems, and to the judge's verdict on plan files.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/json_writer.h"
+#include "base/rng.h"
 #include "decide/batch_inputs.h"
 #include "decide/fleet.h"
 #include "decide/input.h"
 #include "decide/layout_file.h"
 #include "decide/serving.h"
 #include "decide/serving_inputs.h"
+#include "decide/traces.h"
 #include "device/node_forms.h"
 #include "forms/batch_forms.h"
 #include "forms/serving_forms.h"
@@ -18,6 +22,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
 constexpr char kCsv[] =
     "model,gpcs,batch,processes,throughput_rps,latency_ms,memory_mib\n"
@@ -210,6 +215,49 @@ TEST_F(Inputs, LoadTracesBesideTheServices) {
             "when its row has another name than its service");
   files.content.erase("sub/day.csv");
   EXPECT_THAT(refusal(), HasSubstr("sub/services.yaml:1: trace sub/day.csv: "));
+}
+
+// Nodes of a fleet do not have the files. Of ten thousand requests as many as may be written have
+// the same means, as good as, and what they have is read back as it is.
+TEST_F(Inputs, TracesOfLengthsAreWrittenOut) {
+  std::string trace = "at_s,prompt_tokens,output_tokens\n";
+  Rng rng(1);
+  double in = 0, out = 0;
+  constexpr int kRequests = 10'000;
+  for (int i = 0; i < kRequests; ++i) {
+    const auto prompt = 1 + rng.below(3000), answer = 1 + rng.below(1 + prompt / 4);
+    in += static_cast<double>(prompt) / kRequests;
+    out += static_cast<double>(answer) / kRequests;
+    trace += fmt::format("{},{},{}\n", i, prompt, answer);
+  }
+  files.content["sub/t.csv"] = trace;
+  files.content["sub/few.csv"] = "at_s,prompt_tokens,output_tokens\n0,7,3\n1,5,2\n";
+  const std::string text =
+      "services:\n- {name: a, kind: llm, model: lm, rate_rps: 1, slo: {ttft_ms: 9},\n"
+      "   tokens: {trace: t.csv}}\n"
+      "- {name: b, kind: llm, model: lm, rate_rps: 1, slo: {ttft_ms: 9},\n"
+      "   tokens: {trace: few.csv}}\n";
+  auto document = parse_document("sub/services.yaml", text);
+  ASSERT_TRUE(document);
+  const auto written = write_lengths(files, *document);
+  ASSERT_TRUE(written && *written);
+  files.content.erase("sub/t.csv");
+  const auto services = forms::parse_services("s", JsonWriter().value(document->root).take());
+  ASSERT_TRUE(services) << to_string(services.error());
+  const plan::MeanLength mean = plan::mean_of(*services->at(0).tokens);
+  EXPECT_NEAR(mean.in, in, 0.01 * in);
+  EXPECT_NEAR(mean.out, out, 0.03 * out);
+  const auto requests = [&](std::size_t s) {
+    return *std::get<plan::TokenTrace>(services->at(s).tokens->lengths).requests;
+  };
+  EXPECT_EQ(requests(0).size(), kMostWritten);
+  EXPECT_THAT(requests(1), UnorderedElementsAre(plan::TracedRequest{.in = 7, .out = 3},
+                                                plan::TracedRequest{.in = 5, .out = 2}));
+  EXPECT_FALSE(*write_lengths(files, *document));  // none is left
+
+  auto missing = parse_document("sub/services.yaml", text);
+  EXPECT_THAT(to_string(write_lengths(files, *missing).error()),
+              HasSubstr("sub/services.yaml:3: trace sub/t.csv: "));
 }
 
 // A trace's mean is what a step's own clients ask for; its pipeline's requests come on top.

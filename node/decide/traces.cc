@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -90,7 +92,7 @@ Result<std::vector<plan::Service>> with_traces(Files& files, const std::string& 
   for (plan::Service& service : services) {
     auto* const tokens =
         service.tokens ? std::get_if<plan::TokenTrace>(&service.tokens->lengths) : nullptr;
-    if (tokens) TRY(lengths.load(services_file, *tokens));
+    if (tokens && !tokens->requests) TRY(lengths.load(services_file, *tokens));
     auto* declared = std::get_if<plan::TraceArrivals>(&service.traffic.arrivals);
     if (declared == nullptr) continue;
     const bool by_row = !declared->row.empty();
@@ -113,11 +115,58 @@ Result<TokenTraces> token_traces(Files& files, const std::string& services_file,
   for (plan::Service& service : parsed.services) {
     auto* const tokens =
         service.tokens ? std::get_if<plan::TokenTrace>(&service.tokens->lengths) : nullptr;
-    if (tokens == nullptr) continue;
+    if (tokens == nullptr || tokens->requests) continue;
     TRY(lengths.load(services_file, *tokens));
     traces.emplace(tokens->file, tokens->requests);
   }
   return traces;
+}
+
+namespace {
+
+Node node_of(Node::Kind kind, int line) {
+  Node node;
+  node.kind = kind;
+  node.line = line;
+  return node;
+}
+
+Node pairs_of(std::vector<plan::TracedRequest> requests, int line) {
+  std::ranges::stable_sort(requests, {}, [](const auto& one) { return one.in + one.out; });
+  Node pairs = node_of(Node::Kind::list, line);
+  const std::size_t count = std::min(requests.size(), kMostWritten);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& one = requests[(2 * i + 1) * requests.size() / (2 * count)];
+    Node& pair = pairs.items.emplace_back(node_of(Node::Kind::list, line));
+    for (const int tokens : {one.in, one.out})
+      pair.items.emplace_back(node_of(Node::Kind::number, line)).number = tokens;
+  }
+  return pairs;
+}
+
+Node* member(Node* object, std::string_view key) {
+  if (object == nullptr) return nullptr;
+  const auto found = std::ranges::find(object->members, key, &Node::Member::key);
+  return found == object->members.end() ? nullptr : &found->value;
+}
+
+}  // namespace
+
+Result<bool> write_lengths(Files& files, Document& services) {
+  LengthShelf lengths(files);
+  bool written = false;
+  Node* const list =
+      services.root.kind == Node::Kind::list ? &services.root : member(&services.root, "services");
+  if (list == nullptr) return false;
+  for (Node& service : list->items) {
+    Node* const file = member(member(&service, "tokens"), "trace");
+    if (file == nullptr || file->kind != Node::Kind::string) continue;
+    plan::TokenTrace trace{.file = file->text, .line = file->line};
+    TRY(lengths.load(services.file, trace));
+    *file = pairs_of(*trace.requests, file->line);
+    written = true;
+  }
+  return written;
 }
 
 }  // namespace partita::decide

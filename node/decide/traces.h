@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/document.h"
 #include "base/files.h"
 #include "base/result.h"
 #include "plan/serving.h"
@@ -24,5 +25,11 @@ using TokenTraces = std::map<std::string, std::shared_ptr<const std::vector<plan
 // The traces of lengths that a services file of this text names.
 Result<TokenTraces> token_traces(Files& files, const std::string& services_file,
                                  const std::string& text);
+
+// Writes lengths into a services file in place of the names of their traces, for those who do not
+// have these; of a trace of more than kMostWritten those of as many, from the shortest to the
+// longest request. Whether there are any.
+inline constexpr std::size_t kMostWritten = 4096;
+Result<bool> write_lengths(Files& files, Document& services);
 
 }  // namespace partita::decide

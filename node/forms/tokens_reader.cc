@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace partita::forms {
 namespace {
@@ -16,8 +19,11 @@ constexpr Range kTokenCounts{.low = 1, .high = plan::kMostTokens};
 constexpr std::size_t kMostListed = 100'000;
 
 std::string in_words(std::string_view key) {
-  return fmt::format("'{}' must be a number of tokens, {{mean: M, cv: C}} or a list of numbers",
-                     key);
+  return key == "trace" ? "'trace' must be a file or a list of [in, out], numbers of tokens"
+                        : fmt::format(
+                              "'{}' must be a number of tokens, {{mean: M, cv: C}} or a "
+                              "list of numbers",
+                              key);
 }
 
 int count_of(Fields& fields, const Node& node, std::string_view key) {
@@ -46,6 +52,23 @@ plan::Tokens read_lengths(Fields& fields, std::string_view key) {
                                law.number("cv", {.high = plan::kMostTokenCv})};
 }
 
+// Lengths in place of a file's name: pairs of the tokens of a prompt and of its answer.
+plan::TokenTrace read_pairs(Fields& fields) {
+  plan::TokenTrace trace{.file = {}, .line = fields.node().find("trace")->line};
+  std::vector<plan::TracedRequest> requests;
+  for (const Node& pair : fields.list("trace", kMostListed)) {
+    if (pair.kind != Node::Kind::list || pair.items.size() != 2)
+      fields.refuse(pair, "'trace' must be a file or a list of [in, out]");
+    else
+      requests.push_back({.in = count_of(fields, pair.items[0], "trace"),
+                          .out = count_of(fields, pair.items[1], "trace")});
+  }
+  if (requests.empty()) fields.refuse("trace", "'trace' has no lengths");
+  trace.file = fmt::format("of {} requests", requests.size());
+  trace.requests = std::make_shared<const std::vector<plan::TracedRequest>>(std::move(requests));
+  return trace;
+}
+
 void read_lengths(Fields fields, plan::TokenTerms& tokens) {
   fields.only({"in", "out", "trace"});
   if (!fields.has("trace")) {
@@ -55,8 +78,12 @@ void read_lengths(Fields fields, plan::TokenTerms& tokens) {
   }
   if (fields.has("in") || fields.has("out"))
     fields.refuse("trace", "'tokens' has a trace, which says both 'in' and 'out'");
-  tokens.lengths = plan::TokenTrace{
-      .file = fields.text("trace"), .requests = {}, .line = fields.node().find("trace")->line};
+  const Node& trace = *fields.node().find("trace");
+  if (trace.kind == Node::Kind::list)
+    tokens.lengths = read_pairs(fields);
+  else
+    tokens.lengths =
+        plan::TokenTrace{.file = fields.text("trace"), .requests = {}, .line = trace.line};
 }
 
 void read_slo(Fields fields, plan::Terms& terms) {

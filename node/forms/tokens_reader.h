@@ -7,8 +7,8 @@
 
 namespace partita::forms {
 
-// Reads `slo: {ttft_ms, tpot_ms, e2e_ms, percentile}`, `tokens: {in, out}` or `{trace: FILE}`, and
-// `prefix: {share, tokens}`. A trace is named, not loaded.
+// Reads `slo: {ttft_ms, tpot_ms, e2e_ms, percentile}`, `tokens: {in, out}`, `{trace: FILE}`, which
+// is named and not loaded, or `{trace: [[in, out], ...]}`, and `prefix: {share, tokens}`.
 void read_tokens(Fields& fields, plan::Terms& terms);
 
 // Percentiles below the median are refused: they are shares, or slips.

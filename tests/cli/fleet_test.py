@@ -302,6 +302,34 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
                                "haproxy", "-o", "h.cfg", *more], cwd=self.folder,
                               capture_output=True, text=True, check=False)
 
+    def test_lengths_of_a_trace_come_along(self):
+        """Of a language model; no node has the file, and all plan by what it says."""
+        rows = ["system,backend,version,model,precision,isl,osl,concurrency,tp,pp,attention_dp,"
+                "moe_tp,moe_ep,ttft_ms,tpot_ms"]
+        for tokens in (100, 400):
+            rows += [f"A100-80GB,made,1,talk,fp8,{tokens},{tokens},{n},1,1,1,1,1,"
+                     f"{5 + 0.02 * tokens * (1 + n / 9)},{5 + 0.3 * n}" for n in (1, 4, 16)]
+        self.write("profiles.csv", "\n".join(rows) + "\n")
+        for node in NODES:
+            self.agents[node].kill()
+            self.agents[node].wait()
+            self.agents[node] = self.start(node)
+        self.ready()
+        self.write("services.yaml", """services:
+  - {name: talk, kind: llm, model: talk, rate_rps: 20, slo: {ttft_ms: 900, tpot_ms: 20},
+     tokens: {trace: lengths.csv}}
+""")
+        missing = self.fleet("apply", "services.yaml")
+        self.assertEqual(missing.returncode, 2, missing.stderr)
+        self.assertIn("services.yaml:3: trace lengths.csv", missing.stderr)
+        self.write("lengths.csv", "at_s,prompt_tokens,output_tokens\n0,100,20\n1,300,60\n")
+        done = self.fleet("apply", "services.yaml")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        os.remove(self.path("lengths.csv"))
+        self.until(self.carried)
+        talk, = self.status()["services"]
+        self.assertEqual(talk["answer_ms"], 900 + 20 * 40)
+
     def test_without_etcd_nodes_go_on(self):
         self.ready()
         self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)

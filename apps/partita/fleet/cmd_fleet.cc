@@ -285,7 +285,8 @@ Result<Exit> run_status(Context& context, const FleetCommandFlags& flags) {
 }
 
 Result<FleetWishes> wishes_of(Context& context, const std::string& path) {
-  return parse_fleet_wishes(path, TRY(read_input(context.files, "--services", path)));
+  return parse_fleet_wishes(path, TRY(read_input(context.files, "--services", path)),
+                            &context.files);
 }
 
 Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {

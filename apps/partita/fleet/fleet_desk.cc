@@ -6,6 +6,7 @@
 
 #include "base/json_writer.h"
 #include "control/desired.h"
+#include "decide/traces.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/part_services.h"
 
@@ -16,8 +17,10 @@ constexpr int kTries = 10;  // of a change that others make too
 
 }  // namespace
 
-Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::string& text) {
+Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::string& text,
+                                       Files* files) {
   auto document = TRY(parse_document(file, text));
+  const bool traces = files != nullptr && TRY(decide::write_lengths(*files, document));
   FleetWishes wishes;
   if (const Node* power = document.root.find("power")) {
     wishes.power = TRY(fleet::read_power(document, *power));
@@ -30,7 +33,7 @@ Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::strin
   }
   // JSON is read by leaders much faster than YAML.
   wishes.services = JsonWriter().value(document.root).take();
-  const bool whole = !wishes.power && wishes.priorities.empty();
+  const bool whole = !traces && !wishes.power && wishes.priorities.empty();
   const std::string& asked = whole ? text : *wishes.services;
   if (auto fine = control::wanted_services(asked); !fine)
     return bad_input(file, to_string(fine.error()));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "fleet/brain/view.h"
 #include "fleet/etcd/store.h"
 
@@ -19,8 +20,10 @@ struct FleetWishes {
   std::optional<fleet::FleetPower> power;
   std::map<std::string, int> priorities = {};  // of the services
 };
-// Refused with FILE:LINE.
-Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::string& text);
+// Refused with FILE:LINE. Traces of lengths are read where there are files, for nodes that have none
+// of them (decide/traces.h).
+Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::string& text,
+                                       Files* files = nullptr);
 
 // What may be lost (none, node, rack, zone, feed) and whether decisions wait (automatic, approve);
 // empty: as it was.

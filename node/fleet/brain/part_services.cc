@@ -40,6 +40,13 @@ std::string unfit(const plan::Terms& service, const std::vector<plan::Terms>& al
         "'{}' is a bucket of a service, which a fleet does not keep: write a service "
         "for each length",
         service.name);
+  const auto* const trace =
+      service.tokens ? std::get_if<plan::TokenTrace>(&service.tokens->lengths) : nullptr;
+  if (trace && !trace->requests)
+    return fmt::format(
+        "service '{}': nodes do not have the trace '{}'; 'partita fleet apply' writes its lengths "
+        "in its place",
+        service.name, trace->file);
   if (!service.pipeline) return {};
   for (const plan::PipelineStep& step : service.pipeline->steps)
     if (const auto of = std::ranges::find(all, step.service, &plan::Terms::name); !of->member)

@@ -107,9 +107,8 @@ std::string verdict_of(const FleetView& view, const std::map<std::string, std::s
 double answer_ms(const plan::Service& service) {
   if (service.slo.value > 0 || !service.tokens) return service.slo.value;
   const double tpot = service.tokens->tpot.value;
-  const auto* const lengths = std::get_if<plan::TokenPair>(&service.tokens->lengths);
-  if (tpot <= 0 || lengths == nullptr) return 0;
-  return service.tokens->ttft.value + tpot * plan::mean_of(lengths->out);
+  if (tpot <= 0) return 0;
+  return service.tokens->ttft.value + tpot * plan::mean_of(*service.tokens).out;
 }
 
 void describe_carries(Form& f, Carried& one) {

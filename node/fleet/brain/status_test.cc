@@ -61,13 +61,14 @@ TEST(Status, ItSaysHowLongAnAnswerIsPromisedToTake) {
   - {name: c, kind: llm, model: m, rate_rps: 1, tokens: {in: 9, out: 1},
      slo: {ttft_ms: 900, e2e_ms: 7000}}
   - {name: d, kind: llm, model: m, rate_rps: 1, tokens: {in: 9, out: 100}, slo: {ttft_ms: 900}}
-  - {name: e, kind: llm, model: m, rate_rps: 1, tokens: {trace: a.csv}, slo: {tpot_ms: 9}}
+  - {name: e, kind: llm, model: m, rate_rps: 1, tokens: {trace: [[9, 10], [5, 30]]},
+     slo: {tpot_ms: 9}}
 )"};
   const auto status = status_of(view, "f");
   ASSERT_TRUE(status) << to_string(status.error());
   std::vector<double> promised;
   for (const ServiceStatus& one : status->services) promised.push_back(one.answer_ms);
-  EXPECT_EQ(promised, (std::vector<double>{400, 900 + 40 * 100, 7000, 0, 0}));
+  EXPECT_EQ(promised, (std::vector<double>{400, 900 + 40 * 100, 7000, 0, 9 * 20}));
   EXPECT_EQ(parse_status("s", status_json(*status))->services.at(1).answer_ms, 4900);
 }
 
