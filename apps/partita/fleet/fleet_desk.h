@@ -20,8 +20,8 @@ struct FleetWishes {
   std::optional<fleet::FleetPower> power;
   std::map<std::string, int> priorities = {};  // of the services
 };
-// Refused with FILE:LINE. Traces of lengths are read where there are files, for nodes that have none
-// of them (decide/traces.h).
+// Refused with FILE:LINE. Traces of lengths are read where there are files, and written in their
+// place, for nodes that do not have them (decide/traces.h).
 Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::string& text,
                                        Files* files = nullptr);
 
