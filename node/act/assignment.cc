@@ -83,8 +83,9 @@ std::vector<std::string> whole_gpus(const std::string& device) {
 device::Occupants occupants_of(const Assignment& assignment) {
   device::Occupants all;
   for (const AssignedSegment& one : assignment.segments) {
-    const device::Occupant runs{one.service, one.batch, one.processes};
     const std::vector<std::string> whole = whole_gpus(one.device);
+    device::Occupant runs{one.service, one.batch, one.processes};
+    if (whole.size() > 1) runs.group = whole;
     for (const std::string& gpu : whole) all[gpu] = runs;
     if (whole.empty()) all[one.device] = runs;
   }

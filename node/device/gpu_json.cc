@@ -59,6 +59,8 @@ void describe_occupant(Form& f, const std::string& uuid, Occupants& occupants) {
   f.name("service", occupant.service, "that runs there");
   f.optional().integer("batch", occupant.batch, kProcesses, "largest batch");
   f.optional().integer("processes", occupant.processes, kProcesses, "that share it");
+  f.optional(!occupant.group.empty())
+      .notes("group", occupant.group, {.most = kMaxNodeGpus}, "UUIDs of the GPUs that it has");
   if (!in) return;
   if (uuid.empty()) {
     in->refuse("service", "a service is on an instance that has no compute instance with a uuid");

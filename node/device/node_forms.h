@@ -26,6 +26,7 @@ inline constexpr std::size_t kMaxTextGpus = 64;
 struct Occupant {
   std::string service;
   int batch = 0, processes = 0;
+  std::vector<std::string> group = {};  // the UUIDs of its GPUs, where it has several
   bool operator==(const Occupant&) const = default;
 };
 using Occupants = std::map<std::string, Occupant>;

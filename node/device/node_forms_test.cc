@@ -156,6 +156,19 @@ TEST(StateText, SaysWhichServiceHasAWholeGpu) {
   EXPECT_EQ(parsed(state_json(node(), occupants)).occupants, occupants);
 }
 
+TEST(StateText, SaysWhichGpusAreAGroup) {
+  NodeState state = node();
+  state.gpus.push_back(state.gpus.back());
+  state.gpus.back().index = 4;
+  state.gpus.back().uuid = "GPU-4";
+  const Occupant runs{"chat", 64, 1, {"GPU-1", "GPU-4"}};
+  const Occupants occupants{{"GPU-1", runs}, {"GPU-4", runs}};
+  const std::string text = state_text(state, occupants, hw::builtin_catalogue(), {});
+  EXPECT_THAT(text, testing::HasSubstr("GPU 1     all of it: chat b64×1, with GPU 4\n"));
+  EXPECT_THAT(text, testing::HasSubstr("GPU 4     all of it: chat b64×1, with GPU 1\n"));
+  EXPECT_EQ(parsed(state_json(state, occupants)).occupants, occupants);
+}
+
 TEST(StateJson, ReadsItselfBack) {
   const StateDocument again = parsed(state_json(node(), kOccupants));
   EXPECT_EQ(again.state, node());

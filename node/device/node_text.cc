@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/append.h"
 #include "base/terminal.h"
 #include "base/unicode.h"
 #include "device/node_forms.h"
@@ -116,7 +117,12 @@ std::string StateText::service(const std::string& uuid) const {
   if (!occupant) return "-";
   std::string text = safe(occupant->service);
   if (occupant->batch > 0) text += fmt::format(" b{}×{}", occupant->batch, occupant->processes);
-  return text;
+  if (occupant->group.empty()) return text;
+  std::vector<std::string> with;
+  for (const GpuState& gpu : state_.gpus)
+    if (gpu.uuid != uuid && std::ranges::count(occupant->group, gpu.uuid) > 0)
+      with.push_back(std::to_string(gpu.index));
+  return text + fmt::format(", with GPU {}", joined(with, ", "));
 }
 
 LabelledBox StateText::box(const Instance& instance, int slices) {
