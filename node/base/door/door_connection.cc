@@ -40,6 +40,12 @@ DoorConnection::DoorConnection(Desk& desk, int fd, const TlsServer* tls, Peer pe
       transport_(fd, tls),
       inlet_(transport_, desk.buffers),
       outlet_(transport_),
+      backlog_(desk,
+               [this] {
+                 exchange_->stream_broken = true;
+                 outlet_.clear();
+                 deadline_ = 0;
+               }),
       peer_(std::move(peer)) {
   const DoorLimits& limits = desk.limits;
   deadline_ = Loop::now_ns() + (tls == nullptr ? limits.idle_ns : limits.head_ns);
@@ -149,6 +155,7 @@ void DoorConnection::close() {
     exchange_->wake = nullptr;
     exchange_ = nullptr;
   }
+  backlog_.is(0);
   stage_ = Stage::dead;
   watch_.reset();
 }
@@ -224,7 +231,7 @@ void DoorConnection::begin_exchange(std::size_t head_bytes) {
   if (desk_.log != nullptr) began_unix_ns_ = unix_ns();
   deadline_ = kNoDeadline;
   const auto head = parse_http_head(text);
-  text_have_ = scatter_at_ = 0;
+  text_have_ = scatter_at_ = longest_piece_ = 0;
   probed_ = stream_head_sent_ = false;
   asked_ = true;
   body_began_ns_ = began_ns_;
@@ -403,16 +410,16 @@ bool DoorConnection::step_stream() {
                                             .with_length = false}));
   }
   outlet_.put_piece(exchange.pieces, chunked);
-  exchange.pieces.clear();
-  if (ended) {
-    deadline_ = answer_by(desk_.limits, outlet_.end_stream(chunked));
-    stage_ = Stage::write;
-    return true;
-  }
-  if (outlet_.waiting() > desk_.limits.stream_bytes) {
-    close();  // a client that does not fetch what it asked for
-    return false;
-  }
+  longest_piece_ = std::max(longest_piece_, exchange.pieces.size());
+  exchange.pieces_taken();
+  if (!ended) return send_stream() && inlet_.fill();
+  deadline_ = answer_by(desk_.limits, outlet_.end_stream(chunked));
+  stage_ = Stage::write;
+  return true;
+}
+
+// What waits of a stream, as far as it goes now; false: its client is gone, or fetches too little.
+bool DoorConnection::send_stream() {
   if (outlet_.waiting() > 0 && !outlet_.blocked()) {
     const Outlet::Sent sent = outlet_.send_some();
     deadline_ = kNoDeadline;
@@ -422,9 +429,15 @@ bool DoorConnection::step_stream() {
       return false;
     }
   }
+  if (outlet_.waiting() > desk_.limits.stream_bytes + longest_piece_) {
+    close();
+    return false;
+  }
+  Exchange& exchange = *exchange_;
   if (std::exchange(exchange.unsent, outlet_.waiting()) > 0 && exchange.unsent == 0)
     exchange.on_fetched();
-  return inlet_.fill();
+  backlog_.is(exchange.unsent);
+  return true;
 }
 
 // ---- the answer
@@ -448,7 +461,8 @@ void DoorConnection::begin_reply() {
 }
 
 bool DoorConnection::step_write() {
-  const Outlet::Sent sent = outlet_.send();
+  const Outlet::Sent sent = exchange_->stream_broken ? Outlet::Sent::broken : outlet_.send();
+  if (stream_head_sent_) backlog_.is(outlet_.waiting());
   if (sent == Outlet::Sent::broken) close();
   if (sent == Outlet::Sent::all) end_exchange();
   return sent == Outlet::Sent::all;

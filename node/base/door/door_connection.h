@@ -65,6 +65,7 @@ class DoorConnection {
   bool step_tensors();
   bool step_waiting();
   bool step_stream();
+  bool send_stream();
   bool step_write();
   bool step_drop();
   void begin_http2();
@@ -82,6 +83,7 @@ class DoorConnection {
   Transport transport_;
   Inlet inlet_;
   Outlet outlet_;
+  Backlog backlog_;  // of a stream
   Loop::Watch watch_ = {};
   Peer peer_;
   Loop* loop_ = nullptr;
@@ -89,6 +91,7 @@ class DoorConnection {
   std::shared_ptr<bool> lives_ = {};             // for what is posted
   std::shared_ptr<Exchange> exchange_ = {};
   std::size_t scanned_ = 0, text_have_ = 0, scatter_at_ = 0;
+  std::size_t longest_piece_ = 0;  // of the stream
   std::int64_t body_began_ns_ = 0;
   std::int64_t deadline_ = 0, began_ns_ = 0, began_unix_ns_ = 0;
   Stage stage_ = Stage::head;

@@ -86,10 +86,10 @@ class BorrowedBlock {
 // For its client to fetch it, or adds to what all of this client's wait for; `most`: of one.
 bool waits_for_too_much(const std::map<std::int32_t, std::unique_ptr<Http2Stream>>& streams,
                         const Http2Stream& stream, std::size_t most) {
-  if (stream.waiting() < most / kStreamsThatHoldLittle) return false;
+  if (stream.behind() < most / kStreamsThatHoldLittle) return false;
   std::size_t all = 0;
-  for (const auto& [id, one] : streams) all += one->waiting();
-  return stream.waiting() > most || all > kFullStreams * most;
+  for (const auto& [id, one] : streams) all += one->behind();
+  return stream.behind() > most || all > kFullStreams * most;
 }
 
 }  // namespace
@@ -447,6 +447,12 @@ void Http2Connection::submit_head(std::int32_t id, Http2Stream& stream) {
 }
 
 void Http2Connection::send() {
+  send_frames();
+  for (const auto& [id, stream] : streams_)
+    if (stream->exchange() != nullptr) stream->sent();
+}
+
+void Http2Connection::send_frames() {
   if (blocked_) return;
   if (!out_.empty()) {
     const std::string rest = std::exchange(out_, {});
@@ -470,8 +476,6 @@ void Http2Connection::send() {
   }
   if (have > 0) write({block.get(), have});
   if (!blocked_) out_since_ = 0;
-  for (const auto& [id, stream] : streams_)
-    if (stream->exchange() != nullptr) stream->sent();
 }
 
 // To the kernel; what it does not take waits.

@@ -272,7 +272,7 @@ void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
                       .message = "its engine is not what '" + service_.terms().name +
                                  "' needs: it answers " + std::to_string(status_) + ": " +
                                  message_of_error(held_).substr(0, kMostQuoted)});
-  if (!streams_) piece(held_);
+  if (!streams_) piece(std::exchange(held_, {}));
   end(std::nullopt);
 }
 

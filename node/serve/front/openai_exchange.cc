@@ -217,7 +217,7 @@ void OpenaiExchange::finish() {
     return;
   }
   if (stream_begun) {
-    stream_broken = denial_.has_value();
+    stream_broken = stream_broken || denial_.has_value();
     return;
   }
   if (denial_)

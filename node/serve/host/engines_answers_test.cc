@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/door/testing/http2_client.h"
 #include "serve/front/testing/engines_fixture.h"
 #include "serve/front/testing/scripted_engine.h"
 #include "serve/host/host.h"
@@ -142,6 +143,33 @@ TEST_F(Answers, ARenamedModelIsAskedForByItsNewName) {
   EXPECT_EQ(tell().status, 200);
   EXPECT_EQ(fates().answered, 2);
   EXPECT_EQ(fates().failed, 0);
+}
+
+// As of an ordinary batch of embeddings.
+TEST_F(Answers, ALongAnswerComesWhole) {
+  ScriptedEngine& engine = scripted();
+  FrontOptions options;
+  options.limits.stream_bytes = 1 << 16;
+  begin(service(), {}, options);
+  const json vectors(200'000, 0.25);
+  const std::string text = json{{"data", {{{"embedding", vectors}}}}}.dump();
+  engine.script = [&](const json&) { return Scripted{.reply = {.text = text}}; };
+  const json input = {{"model", "chat"}, {"input", "a"}};
+  EXPECT_TRUE(ask(post(input, "", "/v1/embeddings")).body == text);
+  test::Http2Client client2(*loop, front->port());
+  const auto answer = client2.ask("POST", "/v1/embeddings", input.dump());
+  EXPECT_TRUE(answer.whole && answer.body == text);
+  const std::string word(1'000'000, 'w');
+  engine.script = [&](const json&) {
+    Scripted script = stream(3, kMs, kMs);
+    script.events[1] = json{{"choices", {{{"index", 0}, {"delta", {{"content", word}}}}}}}.dump();
+    return script;
+  };
+  EXPECT_TRUE(test::read_stream(ask(post(chat("ann", 3))).body).text == "w " + word + "w ");
+  EXPECT_TRUE(
+      test::read_stream(client2.ask("POST", "/v1/chat/completions", chat("a", 3).dump()).body)
+          .text == "w " + word + "w ");
+  EXPECT_EQ(fates().answered, 4);
 }
 
 // ---- asked again
