@@ -112,12 +112,29 @@ void DoorConnection::advance() {
   }
   advancing_ = false;
   if (stage_ == Stage::http2) return follow_http2();
-  if (stage_ != Stage::dead && inlet_.closed()) close();
+  if (stage_ != Stage::dead && inlet_.closed() && !listens()) close();
   if (stage_ == Stage::dead) return;
   const bool writing = outlet_.blocked() && (stage_ == Stage::write || stage_ == Stage::stream);
   // What a client sends while it does not fetch its answer stays in the kernel.
-  const bool reading = !inlet_.paused() && stage_ != Stage::write;
+  const bool reading = !inlet_.paused() && !inlet_.closed() && stage_ != Stage::write;
   watch_.want(reading, writing || inlet_.wants_write());
+}
+
+// A client that sends nothing more may still read its answer. One that has gone looks the same, but
+// its side breaks the connection when something comes: an interim answer, or a zero in front of the
+// length of the next chunk, which change nothing for who is there.
+bool DoorConnection::listens() {
+  if (stage_ == Stage::write) return true;
+  if (stage_ != Stage::backend && stage_ != Stage::stream) return false;
+  if (http10_) return stream_head_sent_;
+  if (std::exchange(asked_if_there_, true)) return true;
+  if (stream_head_sent_) {
+    outlet_.put("0");
+    return send_stream();
+  }
+  expects_continue_ = true;
+  continue_wanted();
+  return true;
 }
 
 bool DoorConnection::step() {
@@ -232,7 +249,7 @@ void DoorConnection::begin_exchange(std::size_t head_bytes) {
   deadline_ = kNoDeadline;
   const auto head = parse_http_head(text);
   text_have_ = scatter_at_ = longest_piece_ = 0;
-  probed_ = stream_head_sent_ = false;
+  probed_ = stream_head_sent_ = asked_if_there_ = false;
   asked_ = true;
   body_began_ns_ = began_ns_;
   if (!head) {

@@ -59,6 +59,7 @@ class DoorConnection {
   };
 
   void advance();
+  bool listens();
   bool step();
   bool step_head();
   bool step_text();
@@ -97,6 +98,7 @@ class DoorConnection {
   Stage stage_ = Stage::head;
   bool advancing_ = false, head_begun_ = false, probed_ = false, asked_ = false;
   bool keep_alive_ = true, http10_ = false, expects_continue_ = false, stream_head_sent_ = false;
+  bool asked_if_there_ = false;  // whose input has ended
 };
 
 }  // namespace partita::serve
