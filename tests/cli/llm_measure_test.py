@@ -58,7 +58,8 @@ class LlmMeasureTest(GatewayCase):
                "total_input_tokens": 40000, "total_output_tokens": 8000, "mean_ttft_ms": 80,
                "mean_tpot_ms": 9.5}
         os.mkdir(self.path("runs"))
-        for name, said in (("a", run), ("b", {**run, "mean_tpot_ms": None}), ("c", {**run, "max_concurrency": 4})):
+        for name, said in (("a", run), ("b", {**run, "mean_tpot_ms": None}),
+                           ("c", {**run, "max_concurrency": 4})):
             self.write(f"runs/{name}.json", json.dumps(said))
         arguments = ("profile", "import", "runs", "--form", "vllm", "--gpu", "H100-80GB-SXM5",
                      "--told", "tp=1", "-o", "points.csv")

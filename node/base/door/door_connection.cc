@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kFirstText = 16'384, kProbeText = 1024;
 constexpr std::uint64_t kLingerBytes = 64u << 20;  // of a long body, before the reset
 constexpr std::int64_t kLingerNs = 2'000'000'000;
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
 
 struct Fault {
@@ -127,14 +128,10 @@ bool DoorConnection::listens() {
   if (stage_ == Stage::write) return true;
   if (stage_ != Stage::backend && stage_ != Stage::stream) return false;
   if (http10_) return stream_head_sent_;
-  if (std::exchange(asked_if_there_, true)) return true;
-  if (stream_head_sent_) {
-    outlet_.put("0");
-    return send_stream();
-  }
-  expects_continue_ = true;
-  continue_wanted();
-  return true;
+  if (std::exchange(asked_if_there_, true) || outlet_.waiting() > 0) return true;
+  const std::string_view text = stream_head_sent_ ? "0" : kContinue;
+  const iovec from{const_cast<char*>(text.data()), text.size()};
+  return transport_.write({&from, 1}).bytes == text.size();
 }
 
 bool DoorConnection::step() {
@@ -146,9 +143,8 @@ bool DoorConnection::step() {
     case Stage::tensors:
       return step_tensors();
     case Stage::backend:
-      return step_waiting();
     case Stage::stream:
-      return step_stream();
+      return step_waiting();
     case Stage::write:
       return step_write();
     case Stage::drain:
@@ -302,7 +298,6 @@ void DoorConnection::apply(Step next) {
 // A client that waits to be asked for its body is asked.
 void DoorConnection::continue_wanted() {
   if (!std::exchange(expects_continue_, false)) return;
-  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   const iovec text{const_cast<char*>(kContinue.data()), kContinue.size()};
   if (transport_.write({&text, 1}).bytes != kContinue.size()) close();
 }
@@ -396,13 +391,6 @@ bool DoorConnection::step_tensors() {
 // ---- waiting for the answer; meanwhile the client may leave, or send its next request
 
 bool DoorConnection::step_waiting() {
-  if (!exchange_->ended()) return inlet_.fill();
-  exchange_->finish();
-  begin_reply();
-  return true;
-}
-
-bool DoorConnection::step_stream() {
   Exchange& exchange = *exchange_;
   const bool ended = exchange.ended();
   if (ended) {
@@ -429,32 +417,27 @@ bool DoorConnection::step_stream() {
   outlet_.put_piece(exchange.pieces, chunked);
   longest_piece_ = std::max(longest_piece_, exchange.pieces.size());
   exchange.pieces_taken();
-  if (!ended) return send_stream() && inlet_.fill();
-  deadline_ = answer_by(desk_.limits, outlet_.end_stream(chunked));
-  stage_ = Stage::write;
-  return true;
-}
-
-// What waits of a stream, as far as it goes now; false: its client is gone, or fetches too little.
-bool DoorConnection::send_stream() {
+  if (ended) {
+    deadline_ = answer_by(desk_.limits, outlet_.end_stream(chunked));
+    stage_ = Stage::write;
+    return true;
+  }
+  bool broken = false;
   if (outlet_.waiting() > 0 && !outlet_.blocked()) {
     const Outlet::Sent sent = outlet_.send_some();
     deadline_ = kNoDeadline;
     if (sent == Outlet::Sent::blocked) deadline_ = answer_by(desk_.limits, outlet_.waiting());
-    if (sent == Outlet::Sent::broken) {
-      close();
-      return false;
-    }
+    broken = sent == Outlet::Sent::broken;
   }
-  if (outlet_.waiting() > desk_.limits.stream_bytes + longest_piece_) {
+  // Gone, or it does not fetch what it asked for.
+  if (broken || outlet_.waiting() > desk_.limits.stream_bytes + longest_piece_) {
     close();
     return false;
   }
-  Exchange& exchange = *exchange_;
   if (std::exchange(exchange.unsent, outlet_.waiting()) > 0 && exchange.unsent == 0)
     exchange.on_fetched();
   backlog_.is(exchange.unsent);
-  return true;
+  return inlet_.fill();
 }
 
 // ---- the answer

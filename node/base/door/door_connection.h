@@ -65,8 +65,6 @@ class DoorConnection {
   bool step_text();
   bool step_tensors();
   bool step_waiting();
-  bool step_stream();
-  bool send_stream();
   bool step_write();
   bool step_drop();
   void begin_http2();

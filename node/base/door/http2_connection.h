@@ -72,7 +72,6 @@ class Http2Connection {
   void take(std::string_view bytes);
   int flood();
   void send();
-  void send_frames();
   void write(std::string_view bytes);
   void settle(std::int32_t id, Http2Stream& stream);
   void submit_head(std::int32_t id, Http2Stream& stream);

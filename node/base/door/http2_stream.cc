@@ -16,6 +16,12 @@ constexpr std::int64_t kNotLate = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
+Http2Stream::Http2Stream(Desk& desk)
+    : desk_(desk), backlog_(desk, [this] {
+        break_off();
+        deadline_ = 0;
+      }) {}
+
 Http2Stream::~Http2Stream() {
   if (exchange_ == nullptr) return;
   exchange_->wake = nullptr;
@@ -188,7 +194,7 @@ void Http2Stream::awake() {
   }
   if (taken_ > waiting_.size() / 2) waiting_.erase(0, std::exchange(taken_, 0));
   waiting_ += exchange.pieces;
-  longest_piece_ = std::max(longest_piece_, exchange.pieces.size());
+  longest_piece = std::max(longest_piece, exchange.pieces.size());
   exchange.pieces_taken();
 }
 

@@ -3,7 +3,6 @@
 // owns it looks at stage() after each call. Loop thread only.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,11 +29,7 @@ class Http2Stream {
     answer   // its answer is there
   };
 
-  explicit Http2Stream(Desk& desk)
-      : desk_(desk), backlog_(desk, [this] {
-          break_off();
-          deadline_ = 0;
-        }) {}
+  explicit Http2Stream(Desk& desk);
   ~Http2Stream();
   Http2Stream(const Http2Stream&) = delete;
   Http2Stream& operator=(const Http2Stream&) = delete;
@@ -71,8 +66,6 @@ class Http2Stream {
   // Whether there is something to be read() now, or its end.
   bool has_more() const { return ended_ || taken_ < waiting_.size(); }
   std::size_t waiting() const { return stage_ == Stage::stream ? waiting_.size() - taken_ : 0; }
-  // Besides as much as the longest piece that came.
-  std::size_t behind() const { return waiting() - std::min(waiting(), longest_piece_); }
   std::uint64_t length() const;  // of an answer
   void break_off();              // a stream, of which nothing waits any more then
   // The next bytes of its answer; `at_end`: nothing follows.
@@ -83,6 +76,7 @@ class Http2Stream {
   bool submitted = false, deferred = false;  // its answer, by the connection
   bool whole = false;                        // its end has gone out
   std::uint64_t bytes_out = 0;
+  std::size_t longest_piece = 0;
 
  private:
   void apply(Step next);
@@ -104,7 +98,6 @@ class Http2Stream {
   std::int64_t deadline_ = 0, began_ns_ = 0, began_unix_ns_ = 0;
   std::string waiting_ = {};  // of a stream, not read before taken_
   std::size_t taken_ = 0, span_at_ = 0, span_taken_ = 0;
-  std::size_t longest_piece_ = 0;
   Stage stage_ = Stage::head;
   bool probed_ = false, body_ended_ = false, expects_continue_ = false;
   bool ended_ = false;  // nothing comes to waiting_ any more

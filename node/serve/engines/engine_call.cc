@@ -308,9 +308,9 @@ void EngineCall::expire(std::int64_t now) {
              .retry_after_ns = there ? 0 : kSoon});
 }
 
-void EngineCall::strand(Denial why) {
-  if (refused_) return pass_on(*refused_, Loop::now_ns());
-  refuse(std::move(why), tries_ > 0 ? &TokenFates::failed : &TokenFates::unready);
+void strand(EngineCall& call, Denial why) {
+  if (call.refused_) return call.pass_on(*call.refused_, Loop::now_ns());
+  call.refuse(std::move(why), call.tries_ > 0 ? &TokenFates::failed : &TokenFates::unready);
 }
 
 void EngineCall::refuse(Denial why, long TokenFates::*fate) {

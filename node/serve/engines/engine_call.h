@@ -73,7 +73,7 @@ class EngineCall {
   void leave();                                                // its client has gone
   void expire(std::int64_t now);                               // it waited too long
   void refuse(Denial why, long TokenFates::*fate);             // it waits, and is not to
-  void strand(Denial why);                                     // ... since no engine is left
+  friend void strand(EngineCall& call, Denial why);            // ... since no engine is left
   void engine_lost(std::string_view why);                      // that has it
   // Where its engine has lost it or its end, or its client wants it no more. `most`: of a stream
   // between two events.

@@ -361,7 +361,7 @@ void EngineService::pump() {
   while (!waiting_.empty() && engines_.gone()) {
     EngineCall* const call = waiting_.front();
     waiting_.erase(waiting_.begin());
-    call->strand(not_ready(terms_.name));
+    strand(*call, not_ready(terms_.name));
   }
   while (true) {
     const std::int64_t now = Loop::now_ns();

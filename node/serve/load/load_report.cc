@@ -220,8 +220,10 @@ std::string load_report_text(const LoadReport& report) {
 
 std::string silence(const LoadReport& report) {
   std::vector<std::string> silent;
+  const bool none =  // was answered of any
+      std::ranges::all_of(report.services, [](const auto& one) { return one.completed == 0; });
   for (const LoadServiceReport& one : report.services)
-    if (one.offered > 0 && one.failed + one.refused == one.offered)
+    if (one.offered > 0 && one.failed + (none ? one.refused : 0) == one.offered)
       silent.push_back(
           fmt::format("service {}: all {} requests {}, the first: {}", one.name, one.offered,
                       one.refused == 0  ? "failed"
