@@ -91,7 +91,7 @@ FUZZ_TARGET(openai) {
   const Events whole = events_of(text, text.size() + 1);
   CHECK(events_of(text, 1) == whole);
   CHECK(events_of(text, 7) == whole);
-  serve::usage_of_answer(text);
+  serve::read_answer(text);
   check_metrics(text);
   check_request(text);
   return 0;

@@ -55,7 +55,7 @@ std::optional<double> number(const Node& root, std::initializer_list<Path> paths
   return std::nullopt;
 }
 
-std::optional<int> gpus(const Node& root, std::initializer_list<Path> paths) {
+std::optional<int> count(const Node& root, std::initializer_list<Path> paths) {
   const std::optional<double> value = number(root, paths);
   if (!value || !(*value >= 1 && *value <= 1e6)) return std::nullopt;
   return static_cast<int>(*value);
@@ -173,7 +173,8 @@ void add_memory(const Node& server, Configuration& c) {
 void add_server(const Node& server, Run& run) {
   run.configuration.precision = precision_of(server);
   add_memory(server, run.configuration);
-  const std::optional<int> ranks = gpus(server, {{"dp_size"}});
+  run.configuration.step_tokens = count(server, {{"chunked_prefill_size"}});  // -1: no chunks
+  const std::optional<int> ranks = count(server, {{"dp_size"}});
   if (!ranks || *ranks == 1) return;
   const Node* const together = server.find("enable_dp_attention");
   std::optional<int>& tensor = run.configuration.tensor;
@@ -196,9 +197,9 @@ Run openai_run(const Node& root, const char* backend) {
   run.configuration.model = text(root, {{"model_id"}, {"server_info", "model_path"}});
   run.configuration.version = text(root, {{"server_info", "version"}});
   run.configuration.tensor =
-      gpus(root, {{"tensor_parallel_size"}, {"tp"}, {"server_info", "tp_size"}});
+      count(root, {{"tensor_parallel_size"}, {"tp"}, {"server_info", "tp_size"}});
   run.configuration.pipeline =
-      gpus(root, {{"pipeline_parallel_size"}, {"pp"}, {"server_info", "pp_size"}});
+      count(root, {{"pipeline_parallel_size"}, {"pp"}, {"server_info", "pp_size"}});
   run.completed = number(root, {{"completed"}});
   run.failures = number(root, {{"failed"}});
   run.in = ratio(number(root, {{"total_input_tokens"}}), run.completed);
@@ -228,9 +229,10 @@ Run trtllm_run(const Node& root) {
   run.configuration.model = text(root, {{"engine", "model"}});
   run.configuration.precision =
       lower(text(root, {{"engine", "quantization"}, {"engine", "dtype"}}));
-  run.configuration.tensor = gpus(root, {{"world_info", "tp_size"}});
-  run.configuration.pipeline = gpus(root, {{"world_info", "pp_size"}});
-  run.configuration.experts = gpus(root, {{"world_info", "ep_size"}});
+  run.configuration.tensor = count(root, {{"world_info", "tp_size"}});
+  run.configuration.pipeline = count(root, {{"world_info", "pp_size"}});
+  run.configuration.experts = count(root, {{"world_info", "ep_size"}});
+  run.configuration.step_tokens = count(root, {{"world_info", "max_num_tokens"}});
   run.completed = number(root, {{"request_info", "num_requests"}});
   run.in = number(root, {{"request_info", "avg_input_length"}});
   run.out = number(root, {{"request_info", "avg_output_length"}});

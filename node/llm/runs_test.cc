@@ -159,13 +159,18 @@ TEST(Runs, ReadsReplicasOfSglang) {
   };
   const auto apart = imported(
       RunForm::sglang,
-      line(R"("tp_size": 2, "dp_size": 4, "enable_dp_attention": false, "quantization": "fp8")"));
-  EXPECT_EQ(to_string(apart.measured.at(0).configuration), "org/m fp8, sglang, tp 2");
+      line(R"("tp_size": 2, "dp_size": 4, "enable_dp_attention": false, "quantization": "fp8", )"
+           R"("chunked_prefill_size": 2048)"));
+  EXPECT_EQ(apart.measured.at(0).configuration.step_tokens, 2048);
+  EXPECT_EQ(to_string(apart.measured.at(0).configuration),
+            "org/m fp8, sglang, tp 2, steps of 2048");
   EXPECT_EQ(apart.measured[0].points.at(0).concurrency, 2);
   EXPECT_THAT(apart.notes, Contains(HasSubstr("4 replicas")));
   const auto together = imported(
       RunForm::sglang,
-      line(R"("tp_size": 8, "dp_size": 8, "enable_dp_attention": true, "dtype": "bfloat16")"));
+      line(R"("tp_size": 8, "dp_size": 8, "enable_dp_attention": true, "dtype": "bfloat16", )"
+           R"("chunked_prefill_size": -1)"));
+  EXPECT_EQ(together.measured.at(0).configuration.step_tokens, std::nullopt);
   EXPECT_EQ(to_string(together.measured.at(0).configuration), "org/m bf16, sglang, tp 1, dp 8");
   EXPECT_EQ(together.measured[0].points.at(0).concurrency, 8);
 }
@@ -264,7 +269,8 @@ TEST(Runs, ReadsReportsOfTrtllmBench) {
   std::string report = R"({"engine": {"model": "org/m", "model_path": "/m", "engine_dir": "None",
   "version": "1.1.0", "backend": "Pytorch", "dtype": "bfloat16", "kv_cache_dtype": "FP8",
   "quantization": "FP8"}, "machine": {"name": "NVIDIA H100 80GB HBM3"},
- "world_info": {"tp_size": 2, "pp_size": 1, "ep_size": 1, "world_size": 2, "issue_rate": 1e11},
+ "world_info": {"tp_size": 2, "pp_size": 1, "ep_size": 1, "world_size": 2, "max_batch_size": 256,
+  "max_num_tokens": 8192, "issue_rate": 1e11},
  "request_info": {"num_requests": 300, "avg_num_concurrent_requests": 63.4,
   "avg_input_length": 1024.0, "avg_output_length": 1024.0},
  "performance": {"request_throughput_req_s": 4.2, "avg_request_latency_ms": 15000},
@@ -273,7 +279,7 @@ TEST(Runs, ReadsReportsOfTrtllmBench) {
   "tpot_percentiles": {"p50": 14, "p99": 15}}})";
   const ImportedRuns runs = imported(RunForm::trtllm, report);
   EXPECT_EQ(to_string(runs.measured.at(0).configuration),
-            "org/m fp8, trtllm 1.1.0, tp 2, pp 1, ep 1");
+            "org/m fp8, trtllm 1.1.0, tp 2, pp 1, ep 1, steps of 8192");
   Point wanted{{1024, 1024}, 63.4, Millis{210.5}, Millis{14.1}};
   wanted.ttft_at = {Millis{180}, Millis{300}, Millis{420}};
   wanted.tpot_at = {Millis{14}, {}, Millis{15}};

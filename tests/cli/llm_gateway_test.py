@@ -188,6 +188,20 @@ services:
                        "services.yaml", "--duration", "1s", "--format", "text")
         self.assertIn("GOODPUT", text)
 
+    def test_load_says_why_all_were_refused(self):
+        self.write("services.yaml", """
+services:
+  - {name: chat, kind: llm, model: chat, rate_rps: 20, slo: {ttft_ms: 500, tpot_ms: 50},
+     tokens: {in: 50, out: 10}}
+""")
+        self.gateway("--services", self.path("services.yaml"), "--engine",
+                     f"chat=http://127.0.0.1:{free_port()}")
+        self.until(self.listens, "the gateway")
+        done = self.run_partita("load", "--openai", f"http://127.0.0.1:{self.port}", "--services",
+                                "services.yaml", "--duration", "1s")
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr.decode(), "were refused.*status 503: no engine of model")
+
     def measured_points(self, url, points):
         self.ok("profile", "measure", "--openai", url, "--told", "system=CPU-2", "--told",
                 "profile=2u", "--told", "step_tokens=256", "--token-shapes", "40/10,200/10,40/30",

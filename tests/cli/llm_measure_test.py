@@ -53,6 +53,23 @@ class LlmMeasureTest(GatewayCase):
         self.assertEqual(done.returncode, 2)
         self.assertRegex(done.stderr.decode(), "--gpu.*H100.*H100-80GB-SXM5")
 
+    def test_of_a_folder_what_can_be_taken_is_imported(self):
+        run = {"model_id": "m", "max_concurrency": 8, "completed": 80, "duration": 10,
+               "total_input_tokens": 40000, "total_output_tokens": 8000, "mean_ttft_ms": 80,
+               "mean_tpot_ms": 9.5}
+        os.mkdir(self.path("runs"))
+        for name, said in (("a", run), ("b", {**run, "mean_tpot_ms": None}),
+                           ("c", {**run, "max_concurrency": 4})):
+            self.write(f"runs/{name}.json", json.dumps(said))
+        arguments = ("profile", "import", "runs", "--form", "vllm", "--gpu", "H100-80GB-SXM5",
+                     "--told", "tp=1", "-o", "points.csv")
+        done = self.run_partita(*arguments)
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr.decode(), "left out: runs/b.json.*per token(.|\n)*1 of 3")
+        self.assertEqual(len(rows_of(self.read("points.csv"))), 2)
+        os.remove(self.path("runs/b.json"))
+        self.assertEqual(self.run_partita(*arguments).returncode, 0)
+
     def services(self, model, slo="{ttft_ms: 600, tpot_ms: 30, percentile: 95}", rate=4):
         self.write("services.yaml", f"""
 services:

@@ -527,8 +527,8 @@ class LlmDemo : DemoCircle {
       }
     }
     return fmt::format(
-        "  - {{name: {0}, kind: llm, model: {0}, rate_rps: {1:.2g}, slo: {{ttft_ms: {2:.2g}, "
-        "tpot_ms: {3:.2g}, percentile: 95}}, tokens: {{in: {{mean: {4}, cv: 0.3}}, out: {5}}}}}\n",
+        "  - {{name: {0}, kind: llm, model: {0}, rate_rps: {1:.2g}, slo: {{ttft_ms: {2:.0f}, "
+        "tpot_ms: {3:.0f}, percentile: 95}}, tokens: {{in: {{mean: {4}, cv: 0.3}}, out: {5}}}}}\n",
         model.name, kShareOfFull * rate, std::ceil(kSlack * ttft), std::ceil(kSlack * tpot),
         model.in, model.out);
   }

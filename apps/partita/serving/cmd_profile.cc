@@ -182,7 +182,14 @@ Result<Exit> run_show(Context& context, const ProfileFlags& flags) {
   return finish(context, flags.output, flags.json() ? table_json(table) : summary_text(table));
 }
 
-// Runs of an engine of a language model: a file, or all that are in a folder.
+Result<llm::ImportedRuns> imported_runs(Context& context, const std::string& path,
+                                        llm::RunForm form, const llm::ToldOfRuns& told) {
+  const std::string text = TRY(context.files.read(path));
+  return llm::import_runs(form, path, text, told);
+}
+
+// Runs of an engine of a language model: a file, or all that are in a folder, of which those are
+// left out that cannot be taken, and the exit says that some were.
 Result<Exit> run_import_runs(Context& context, const ProfileFlags& flags, llm::RunForm form) {
   auto told = TRY(llm::parse_told(flags.told));
   if (flags.gpcs > 0 || flags.batch > 0)
@@ -194,7 +201,8 @@ Result<Exit> run_import_runs(Context& context, const ProfileFlags& flags, llm::R
   }
   if (!flags.model.empty()) told.configuration.model = flags.model;
   std::vector<std::string> paths{flags.path};
-  if (context.files.is_directory(flags.path)) {
+  const bool folder = context.files.is_directory(flags.path);
+  if (folder) {
     const auto names = TRY(context.files.list(flags.path));
     paths.clear();
     for (const std::string& name : llm::files_of_runs(form, names))
@@ -205,15 +213,23 @@ Result<Exit> run_import_runs(Context& context, const ProfileFlags& flags, llm::R
   }
   std::vector<llm::Measured> all;
   std::set<std::string> notes;
+  std::size_t bad = 0;
   for (const std::string& path : paths) {
-    const std::string text = TRY(context.files.read(path));
-    auto imported = TRY(llm::import_runs(form, path, text, told));
-    all.insert(all.end(), imported.measured.begin(), imported.measured.end());
-    notes.insert(imported.notes.begin(), imported.notes.end());
+    auto imported = imported_runs(context, path, form, told);
+    if (!imported) {
+      if (!folder) return failed(imported.error());
+      complain(context, "left out: " + to_string(imported.error()));
+      ++bad;
+      continue;
+    }
+    all.insert(all.end(), imported->measured.begin(), imported->measured.end());
+    notes.insert(imported->notes.begin(), imported->notes.end());
   }
-  if (all.empty()) return bad_input(flags.path, "there is no file with a run in it");
+  if (all.empty()) return bad_input(flags.path, "there is no file with a run that can be taken");
   for (const std::string& note : notes) complain(context, note);
-  return finish(context, flags.output, llm::points_csv(all));
+  const Exit exit = TRY(finish(context, flags.output, llm::points_csv(all)));
+  if (bad == 0) return exit;
+  return bad_input(flags.path, fmt::format("{} of {} files are left out", bad, paths.size()));
 }
 
 // A table of another profiler.

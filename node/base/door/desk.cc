@@ -1,5 +1,7 @@
 #include "base/door/desk.h"
 
+#include <algorithm>
+
 #include "base/door/loop.h"
 
 namespace partita::serve {
@@ -11,6 +13,27 @@ std::int64_t answer_by(const DoorLimits& limits, std::uint64_t bytes) {
 std::int64_t moved_by(const DoorLimits& limits, std::int64_t began_ns, std::uint64_t moved) {
   const std::uint64_t ms = moved * 1000 / static_cast<std::uint64_t>(limits.bytes_per_second);
   return began_ns + limits.body_grace_ns + static_cast<std::int64_t>(ms) * 1'000'000;
+}
+
+void Backlog::is(std::size_t bytes) {
+  if (bytes == bytes_) return;
+  if (bytes_ == 0) {
+    since_ = Loop::now_ns();
+    fetched_ = 0;
+    desk_.behind.emplace(since_, this);
+  }
+  if (bytes < bytes_) fetched_ += bytes_ - bytes;
+  desk_.waiting += bytes - bytes_;
+  bytes_ = bytes;
+  if (bytes == 0) desk_.behind.erase({since_, this});
+  const auto due = [&](const auto& one) {
+    return moved_by(desk_.limits, one.first, one.second->fetched_);
+  };
+  while (desk_.waiting > desk_.limits.waiting_bytes) {
+    Backlog* const last = std::ranges::min_element(desk_.behind, {}, due)->second;
+    last->is(0);
+    last->drop_();
+  }
 }
 
 void log_answer(Desk& desk, const Peer& peer, const Exchange& exchange, const AnswerFacts& facts) {

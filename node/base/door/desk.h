@@ -4,9 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/door/access_log.h"
@@ -18,6 +21,8 @@ namespace partita::serve {
 inline constexpr std::size_t kBlockBytes = 65'536;
 using Block = std::unique_ptr<char[]>;
 
+class Backlog;
+
 struct Desk {
   Site& site;
   const DoorLimits& limits;
@@ -26,6 +31,9 @@ struct Desk {
   bool closing = false;   // answers say so and end their connections
   std::string date = {};  // "Date: ...", renewed every second
   HeadBuffers buffers = {};
+  // Streams of which something waits, by when that began; and how much that is.
+  std::set<std::pair<std::int64_t, Backlog*>> behind = {};
+  std::size_t waiting = 0;
   // ---- over HTTP/2
   std::vector<Block> blocks = {};  // of kBlockBytes, for the time of a read or write
   struct OfHost {
@@ -45,6 +53,27 @@ struct AnswerFacts {
 // who stops is not waited for because much is still to come.
 std::int64_t answer_by(const DoorLimits& limits, std::uint64_t bytes);
 std::int64_t moved_by(const DoorLimits& limits, std::int64_t began_ns, std::uint64_t moved);
+
+// What waits of one stream for a client that has not fetched it. Who does not fetch pays for it:
+// where all of a door would be more than DoorLimits::waiting_bytes, that stream goes whose client
+// is furthest behind the slowest rate, and no newcomer is refused.
+class Backlog {
+ public:
+  // `drop`: the stream lets go of what waits, and breaks off soon, but not inside of this call.
+  Backlog(Desk& desk, std::function<void()> drop) : desk_(desk), drop_(std::move(drop)) {}
+  ~Backlog() { is(0); }
+  Backlog(const Backlog&) = delete;
+  Backlog& operator=(const Backlog&) = delete;
+  // So many bytes wait now. May drop any stream, this one too.
+  void is(std::size_t bytes);
+
+ private:
+  Desk& desk_;
+  const std::function<void()> drop_;
+  std::size_t bytes_ = 0;
+  std::int64_t since_ = 0;     // something waits,
+  std::uint64_t fetched_ = 0;  // and so much was fetched
+};
 
 inline constexpr int kClientGone = 499;  // in the access log
 

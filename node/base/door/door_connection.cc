@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kFirstText = 16'384, kProbeText = 1024;
 constexpr std::uint64_t kLingerBytes = 64u << 20;  // of a long body, before the reset
 constexpr std::int64_t kLingerNs = 2'000'000'000;
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
 
 struct Fault {
@@ -40,6 +41,12 @@ DoorConnection::DoorConnection(Desk& desk, int fd, const TlsServer* tls, Peer pe
       transport_(fd, tls),
       inlet_(transport_, desk.buffers),
       outlet_(transport_),
+      backlog_(desk,
+               [this] {
+                 exchange_->stream_broken = true;
+                 outlet_.clear();
+                 deadline_ = 0;
+               }),
       peer_(std::move(peer)) {
   const DoorLimits& limits = desk.limits;
   deadline_ = Loop::now_ns() + (tls == nullptr ? limits.idle_ns : limits.head_ns);
@@ -106,12 +113,25 @@ void DoorConnection::advance() {
   }
   advancing_ = false;
   if (stage_ == Stage::http2) return follow_http2();
-  if (stage_ != Stage::dead && inlet_.closed()) close();
+  if (stage_ != Stage::dead && inlet_.closed() && !listens()) close();
   if (stage_ == Stage::dead) return;
   const bool writing = outlet_.blocked() && (stage_ == Stage::write || stage_ == Stage::stream);
   // What a client sends while it does not fetch its answer stays in the kernel.
-  const bool reading = !inlet_.paused() && stage_ != Stage::write;
+  const bool reading = !inlet_.paused() && !inlet_.closed() && stage_ != Stage::write;
   watch_.want(reading, writing || inlet_.wants_write());
+}
+
+// A client that sends nothing more may still read its answer. One that has gone looks the same, but
+// its side breaks the connection when something comes: an interim answer, or a zero in front of the
+// length of the next chunk, which change nothing for who is there.
+bool DoorConnection::listens() {
+  if (stage_ == Stage::write) return true;
+  if (stage_ != Stage::backend && stage_ != Stage::stream) return false;
+  if (http10_) return stream_head_sent_;
+  if (std::exchange(asked_if_there_, true) || outlet_.waiting() > 0) return true;
+  const std::string_view text = stream_head_sent_ ? "0" : kContinue;
+  const iovec from{const_cast<char*>(text.data()), text.size()};
+  return transport_.write({&from, 1}).bytes == text.size();
 }
 
 bool DoorConnection::step() {
@@ -123,9 +143,8 @@ bool DoorConnection::step() {
     case Stage::tensors:
       return step_tensors();
     case Stage::backend:
-      return step_waiting();
     case Stage::stream:
-      return step_stream();
+      return step_waiting();
     case Stage::write:
       return step_write();
     case Stage::drain:
@@ -149,6 +168,7 @@ void DoorConnection::close() {
     exchange_->wake = nullptr;
     exchange_ = nullptr;
   }
+  backlog_.is(0);
   stage_ = Stage::dead;
   watch_.reset();
 }
@@ -224,8 +244,8 @@ void DoorConnection::begin_exchange(std::size_t head_bytes) {
   if (desk_.log != nullptr) began_unix_ns_ = unix_ns();
   deadline_ = kNoDeadline;
   const auto head = parse_http_head(text);
-  text_have_ = scatter_at_ = 0;
-  probed_ = stream_head_sent_ = false;
+  text_have_ = scatter_at_ = longest_piece_ = 0;
+  probed_ = stream_head_sent_ = asked_if_there_ = false;
   asked_ = true;
   body_began_ns_ = began_ns_;
   if (!head) {
@@ -278,7 +298,6 @@ void DoorConnection::apply(Step next) {
 // A client that waits to be asked for its body is asked.
 void DoorConnection::continue_wanted() {
   if (!std::exchange(expects_continue_, false)) return;
-  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   const iovec text{const_cast<char*>(kContinue.data()), kContinue.size()};
   if (transport_.write({&text, 1}).bytes != kContinue.size()) close();
 }
@@ -372,13 +391,6 @@ bool DoorConnection::step_tensors() {
 // ---- waiting for the answer; meanwhile the client may leave, or send its next request
 
 bool DoorConnection::step_waiting() {
-  if (!exchange_->ended()) return inlet_.fill();
-  exchange_->finish();
-  begin_reply();
-  return true;
-}
-
-bool DoorConnection::step_stream() {
   Exchange& exchange = *exchange_;
   const bool ended = exchange.ended();
   if (ended) {
@@ -403,27 +415,28 @@ bool DoorConnection::step_stream() {
                                             .with_length = false}));
   }
   outlet_.put_piece(exchange.pieces, chunked);
-  exchange.pieces.clear();
+  longest_piece_ = std::max(longest_piece_, exchange.pieces.size());
+  exchange.pieces_taken();
   if (ended) {
     deadline_ = answer_by(desk_.limits, outlet_.end_stream(chunked));
     stage_ = Stage::write;
     return true;
   }
-  if (outlet_.waiting() > desk_.limits.stream_bytes) {
-    close();  // a client that does not fetch what it asked for
-    return false;
-  }
+  bool broken = false;
   if (outlet_.waiting() > 0 && !outlet_.blocked()) {
     const Outlet::Sent sent = outlet_.send_some();
     deadline_ = kNoDeadline;
     if (sent == Outlet::Sent::blocked) deadline_ = answer_by(desk_.limits, outlet_.waiting());
-    if (sent == Outlet::Sent::broken) {
-      close();
-      return false;
-    }
+    broken = sent == Outlet::Sent::broken;
+  }
+  // Gone, or it does not fetch what it asked for.
+  if (broken || outlet_.waiting() > desk_.limits.stream_bytes + longest_piece_) {
+    close();
+    return false;
   }
   if (std::exchange(exchange.unsent, outlet_.waiting()) > 0 && exchange.unsent == 0)
     exchange.on_fetched();
+  backlog_.is(exchange.unsent);
   return inlet_.fill();
 }
 
@@ -448,7 +461,8 @@ void DoorConnection::begin_reply() {
 }
 
 bool DoorConnection::step_write() {
-  const Outlet::Sent sent = outlet_.send();
+  const Outlet::Sent sent = exchange_->stream_broken ? Outlet::Sent::broken : outlet_.send();
+  if (stream_head_sent_) backlog_.is(outlet_.waiting());
   if (sent == Outlet::Sent::broken) close();
   if (sent == Outlet::Sent::all) end_exchange();
   return sent == Outlet::Sent::all;

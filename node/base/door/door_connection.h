@@ -59,12 +59,12 @@ class DoorConnection {
   };
 
   void advance();
+  bool listens();
   bool step();
   bool step_head();
   bool step_text();
   bool step_tensors();
   bool step_waiting();
-  bool step_stream();
   bool step_write();
   bool step_drop();
   void begin_http2();
@@ -82,6 +82,7 @@ class DoorConnection {
   Transport transport_;
   Inlet inlet_;
   Outlet outlet_;
+  Backlog backlog_;  // of a stream
   Loop::Watch watch_ = {};
   Peer peer_;
   Loop* loop_ = nullptr;
@@ -89,11 +90,13 @@ class DoorConnection {
   std::shared_ptr<bool> lives_ = {};             // for what is posted
   std::shared_ptr<Exchange> exchange_ = {};
   std::size_t scanned_ = 0, text_have_ = 0, scatter_at_ = 0;
+  std::size_t longest_piece_ = 0;  // of the stream
   std::int64_t body_began_ns_ = 0;
   std::int64_t deadline_ = 0, began_ns_ = 0, began_unix_ns_ = 0;
   Stage stage_ = Stage::head;
   bool advancing_ = false, head_begun_ = false, probed_ = false, asked_ = false;
   bool keep_alive_ = true, http10_ = false, expects_continue_ = false, stream_head_sent_ = false;
+  bool asked_if_there_ = false;  // whose input has ended
 };
 
 }  // namespace partita::serve

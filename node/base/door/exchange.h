@@ -30,7 +30,9 @@ struct DoorLimits {
   std::int64_t head_ns = 10'000'000'000;        // from a head's first byte to its last
   std::int64_t body_grace_ns = 10'000'000'000;  // for a body or an answer, besides what came of it
   std::int64_t bytes_per_second = 65'536;       // ... by this rate, the slowest that is let in
-  std::size_t stream_bytes = 4u << 20;          // of an answer that its client does not fetch
+  // Of a stream that its client does not fetch, besides the longest piece that came: that may be an
+  // answer as long as its engine may give. Then of all that is not fetched.
+  std::size_t stream_bytes = 4u << 20, waiting_bytes = 512u << 20;
   // Over HTTP/2: requests under way of a connection, and of all, of which an address has a share;
   // those that a client may break off, at once and per second.
   std::size_t streams_of_connection = 128, streams = 16'384;
@@ -110,6 +112,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::function<void()> wake = {};  // set by the connection, empty once it has gone
   // A stream's pieces since the connection last took them.
   std::string pieces = {};
+  void pieces_taken();
   bool stream_begun = false;   // reply has its status and content type
   bool stream_broken = false;  // it ended in the middle
   std::size_t unsent = 0;      // of what was taken: waits for the client to fetch it

@@ -86,10 +86,13 @@ class BorrowedBlock {
 // For its client to fetch it, or adds to what all of this client's wait for; `most`: of one.
 bool waits_for_too_much(const std::map<std::int32_t, std::unique_ptr<Http2Stream>>& streams,
                         const Http2Stream& stream, std::size_t most) {
-  if (stream.waiting() < most / kStreamsThatHoldLittle) return false;
+  const auto besides = [](const Http2Stream& one) {  // as much as its longest piece
+    return one.waiting() - std::min(one.waiting(), one.longest_piece);
+  };
+  if (besides(stream) < most / kStreamsThatHoldLittle) return false;
   std::size_t all = 0;
-  for (const auto& [id, one] : streams) all += one->waiting();
-  return stream.waiting() > most || all > kFullStreams * most;
+  for (const auto& [id, one] : streams) all += besides(*one);
+  return besides(stream) > most || all > kFullStreams * most;
 }
 
 }  // namespace
@@ -328,6 +331,8 @@ void Http2Connection::advance() {
     serve_woken();
     if (desk_.closing && !said_goodbye_) leave();
     send();
+    for (const auto& [id, stream] : streams_)
+      if (stream->exchange() != nullptr) stream->sent();
     more = more || !woken_.empty();
   }
   advancing_ = false;
@@ -470,8 +475,6 @@ void Http2Connection::send() {
   }
   if (have > 0) write({block.get(), have});
   if (!blocked_) out_since_ = 0;
-  for (const auto& [id, stream] : streams_)
-    if (stream->exchange() != nullptr) stream->sent();
 }
 
 // To the kernel; what it does not take waits.

@@ -16,6 +16,12 @@ constexpr std::int64_t kNotLate = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
+Http2Stream::Http2Stream(Desk& desk)
+    : desk_(desk), backlog_(desk, [this] {
+        break_off();
+        deadline_ = 0;
+      }) {}
+
 Http2Stream::~Http2Stream() {
   if (exchange_ == nullptr) return;
   exchange_->wake = nullptr;
@@ -188,7 +194,8 @@ void Http2Stream::awake() {
   }
   if (taken_ > waiting_.size() / 2) waiting_.erase(0, std::exchange(taken_, 0));
   waiting_ += exchange.pieces;
-  exchange.pieces.clear();
+  longest_piece = std::max(longest_piece, exchange.pieces.size());
+  exchange.pieces_taken();
 }
 
 std::uint64_t Http2Stream::length() const {
@@ -199,7 +206,7 @@ std::uint64_t Http2Stream::length() const {
 
 void Http2Stream::break_off() {
   exchange_->stream_broken = true;
-  waiting_ = {};
+  std::string().swap(waiting_);
   taken_ = 0;
 }
 
@@ -227,7 +234,7 @@ std::size_t Http2Stream::read(std::span<char> into, bool& at_end) {
 }
 
 void Http2Stream::sent() {
-  if (stage_ != Stage::stream) return;
+  if (stage_ != Stage::stream || broken()) return;
   const std::size_t left = waiting();
   const bool was_waiting = exchange_->unsent > 0;
   if (left == 0) {
@@ -237,6 +244,7 @@ void Http2Stream::sent() {
   }
   exchange_->unsent = left;
   if (was_waiting && left == 0) exchange_->on_fetched();
+  backlog_.is(left);
 }
 
 }  // namespace partita::serve

@@ -29,7 +29,7 @@ class Http2Stream {
     answer   // its answer is there
   };
 
-  explicit Http2Stream(Desk& desk) : desk_(desk) {}
+  explicit Http2Stream(Desk& desk);
   ~Http2Stream();
   Http2Stream(const Http2Stream&) = delete;
   Http2Stream& operator=(const Http2Stream&) = delete;
@@ -67,7 +67,7 @@ class Http2Stream {
   bool has_more() const { return ended_ || taken_ < waiting_.size(); }
   std::size_t waiting() const { return stage_ == Stage::stream ? waiting_.size() - taken_ : 0; }
   std::uint64_t length() const;  // of an answer
-  void break_off();              // a stream, and nothing of it waits any more
+  void break_off();              // a stream, of which nothing waits any more then
   // The next bytes of its answer; `at_end`: nothing follows.
   std::size_t read(std::span<char> into, bool& at_end);
   // What was read has gone to the kernel: the stream's deadline, and what its exchange is told.
@@ -76,6 +76,7 @@ class Http2Stream {
   bool submitted = false, deferred = false;  // its answer, by the connection
   bool whole = false;                        // its end has gone out
   std::uint64_t bytes_out = 0;
+  std::size_t longest_piece = 0;
 
  private:
   void apply(Step next);
@@ -85,6 +86,7 @@ class Http2Stream {
   void text_whole();
 
   Desk& desk_;
+  Backlog backlog_;
   std::shared_ptr<Exchange> exchange_ = {};
   struct Field {
     std::size_t begin, name, value;

@@ -77,16 +77,20 @@ std::string reply_head(const Reply& reply, const Framing& framing) {
 }
 
 void Outlet::clear() {
-  text_.clear();
+  constexpr std::size_t kKept = 16'384;
+  if (text_.capacity() > kKept)
+    std::string().swap(text_);
+  else
+    text_.clear();
   out_.clear();
-  at_ = 0;
+  at_ = gone_ = 0;
   bytes_ = 0;
 }
 
 std::uint64_t Outlet::begin(std::string text, std::span<const iovec> spans) {
   text_ = std::move(text);
   out_.clear();
-  at_ = 0;
+  at_ = gone_ = 0;
   if (!text_.empty()) out_.push_back({text_.data(), text_.size()});
   std::uint64_t length = text_.size();
   for (const iovec& span : spans) {
@@ -106,6 +110,7 @@ Outlet::Sent Outlet::send() {
       return Sent::blocked;
     }
     bytes_ += moved.bytes;
+    gone_ += moved.bytes;
     forward(out_, at_, moved.bytes);
   }
   return Sent::all;
@@ -125,18 +130,20 @@ void Outlet::put_piece(std::string_view piece, bool chunked) {
 }
 
 Outlet::Sent Outlet::send_some() {
-  if (text_.empty()) return Sent::all;
+  if (waiting() == 0) return Sent::all;
   if (blocked_) return Sent::blocked;
-  const iovec all{text_.data(), text_.size()};
+  const iovec all{text_.data() + gone_, waiting()};
   const Transport::Moved moved = transport_.write({&all, 1});
   if (moved.ended) return Sent::broken;
   bytes_ += moved.bytes;
-  text_.erase(0, moved.bytes);
-  blocked_ = !text_.empty();
+  gone_ += moved.bytes;
+  blocked_ = waiting() > 0;
+  if (gone_ > text_.size() / 2) text_.erase(0, std::exchange(gone_, 0));
   return blocked_ ? Sent::blocked : Sent::all;
 }
 
 std::uint64_t Outlet::end_stream(bool chunked) {
+  text_.erase(0, gone_);
   if (chunked) text_ += "0\r\n\r\n";
   return begin(std::move(text_), {});
 }

@@ -3,6 +3,7 @@
 // reply_head(): the head of an answer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -33,7 +34,7 @@ class Outlet {
   void ready() { blocked_ = false; }
   bool blocked() const { return blocked_; }
   std::uint64_t bytes() const { return bytes_; }  // written since clear()
-  // Nothing is left to be written, and none was.
+  // Nothing is left to be written, and none was; long text is not kept.
   void clear();
 
   // An answer: its text, then the spans, which stay where they are until it is written. Returns
@@ -44,7 +45,8 @@ class Outlet {
   // A stream: what is put waits, and is written from its front.
   void put(std::string_view text) { text_ += text; }
   void put_piece(std::string_view piece, bool chunked);
-  std::size_t waiting() const { return text_.size(); }
+  // Of a stream, also once it has ended.
+  std::size_t waiting() const { return text_.size() - std::min(gone_, text_.size()); }
   Sent send_some();
   // Its end, with which all that waits becomes an answer. Returns the length.
   std::uint64_t end_stream(bool chunked);
@@ -53,7 +55,8 @@ class Outlet {
   Transport& transport_;
   std::string text_ = {};
   std::vector<iovec> out_ = {};
-  std::size_t at_ = 0;  // first of out_ that is not written
+  std::size_t at_ = 0;    // first of out_ that is not written
+  std::size_t gone_ = 0;  // bytes that are
   std::uint64_t bytes_ = 0;
   bool blocked_ = false;
 };

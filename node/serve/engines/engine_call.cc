@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kLost = "engine_lost", kIdle = "stream_idle";
 constexpr int kNotFound = 404;
+constexpr std::int64_t kSoon = 1'000'000'000;  // to come again
 constexpr std::size_t kMostQuoted = 300;  // bytes of what an engine says
 
 // What can stand in a header.
@@ -54,7 +55,9 @@ void EngineCall::go(std::shared_ptr<EngineReplica> replica) {
   expected_ = expected_time(service_, *this, *replica_, now);
   ++tries_;
   status_ = 0;
-  streams_ = refused_ = false;
+  streams_ = done_ = chosen_ = false;
+  refused_.reset();
+  usage_.reset();
   pace_.restart();
   retry_after_.clear();
   events_ = {};
@@ -111,7 +114,7 @@ void EngineCall::take_events(std::string_view bytes) {
   const std::int64_t now = heard_ = Loop::now_ns();
   replica_->hear(now);
   const int fresh = pace_.fresh();
-  const bool flushes = flushed_ || fresh > 0 || done_ || error_;
+  const bool flushes = flushed_ || fresh > 0 || (done_ && chosen_) || error_;
   if (fresh > 0) {
     if (pace_.first() == 0) {
       service_.counted().ttft.add(now - arrived_);
@@ -136,6 +139,7 @@ void EngineCall::take_events(std::string_view bytes) {
 
 void EngineCall::note(const StreamEvent& event) {
   if (event.usage) usage_ = event.usage;
+  chosen_ = chosen_ || event.choices;
   if (event.kind == StreamEvent::Kind::token) pace_.add(event.choice);
   done_ = done_ || event.kind == StreamEvent::Kind::done;
   error_ = error_ || event.kind == StreamEvent::Kind::error;
@@ -184,7 +188,7 @@ void EngineCall::link_ended(std::string_view why) {
 // An engine that is well may still have lost a sequence.
 void EngineCall::end_if_idle(std::int64_t now, std::int64_t most) {
   if (over_) return;
-  if (!flushed_) {
+  if (!flushed_ && !done_) {
     if (ask_.timeout_ns && now - arrived_ >= *ask_.timeout_ns) return expire(now);
     const std::int64_t took = now - guessed_.begun;
     if (took >= std::max({most, kLongestWait, kTimesExpected * expected_}))
@@ -223,7 +227,7 @@ void EngineCall::again_or_fail(std::string_view why) {
              .message = (lost_ < kMostLost ? "no engine gave an answer: "
                                            : "two engines were lost with it: ") +
                         std::string(why),
-             .retry_after_ns = 1'000'000'000});
+             .retry_after_ns = kSoon});
 }
 
 // The client has some of it: it is told that the rest is missing.
@@ -236,17 +240,20 @@ void EngineCall::cut(std::string_view why, std::string_view code) {
 
 // An engine has said all that it says.
 void EngineCall::whole(std::int64_t now) {
-  const AnswerSays says =
-      error_ ? AnswerSays::failed : what_says(status_, replica_->answers_others(ask_.path));
+  const WholeAnswer read = streams_ ? WholeAnswer{chosen_, usage_} : read_answer(held_);
+  usage_ = read.usage;
+  const AnswerSays says = error_
+                              ? AnswerSays::failed
+                              : what_says(status_, replica_->answers_others(ask_.path), read.good);
   if (status_ == kNotFound) replica_->ask_names();  // it may have been renamed
-  refused_ = says == AnswerSays::busy || says == AnswerSays::unfit;
+  if (says == AnswerSays::busy || says == AnswerSays::unfit || says == AnswerSays::nothing)
+    refused_ = says;
   if (refused_ && again()) return;
   if (says == AnswerSays::answered) replica_->note_answered(ask_.path);
   pass_on(says, now);
 }
 
 void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
-  if (!streams_) usage_ = usage_of_answer(held_);
   const bool answered = says == AnswerSays::answered;
   const TokenUsage used = usage_.value_or(
       TokenUsage{.prompt = answered ? prompt_tokens : 0, .completion = pace_.events()});
@@ -267,12 +274,16 @@ void EngineCall::pass_on(AnswerSays says, std::int64_t now) {
          .told = usage_.has_value(),
          .prompt_bytes = answered && usage_ && request_.media == 0 ? request_.text_bytes : 0,
          .times = times});
+  const std::string said =
+      std::to_string(status_) + ": " + message_of_error(held_).substr(0, kMostQuoted);
+  if (says == AnswerSays::nothing)
+    return end(Denial{.kind = Denial::Kind::no_answer,
+                      .message = "what its engine answers is no answer: " + said});
   if (says == AnswerSays::unfit)
     return end(Denial{.kind = Denial::Kind::failed,
                       .message = "its engine is not what '" + service_.terms().name +
-                                 "' needs: it answers " + std::to_string(status_) + ": " +
-                                 message_of_error(held_).substr(0, kMostQuoted)});
-  if (!streams_) piece(held_);
+                                 "' needs: it answers " + said});
+  if (!streams_) piece(std::exchange(held_, {}));
   end(std::nullopt);
 }
 
@@ -289,11 +300,17 @@ void EngineCall::expire(std::int64_t now) {
   if (!links_.empty()) links_.back()->close();
   const bool there = replica_ != nullptr;
   let_go_of_engine(now);
-  if (refused_) return pass_on(what_says(status_, false), now);
+  if (refused_) return pass_on(*refused_, now);
   count({.fate = may_expire(service_, *this, now) ? &TokenFates::withdrawn : &TokenFates::expired});
   end(Denial{.kind = Denial::Kind::expired,
              .message = there ? "its engine took longer than its client waits"
-                              : "it waited too long for an engine"});
+                              : "it waited too long for an engine",
+             .retry_after_ns = there ? 0 : kSoon});
+}
+
+void strand(EngineCall& call, Denial why) {
+  if (call.refused_) return call.pass_on(*call.refused_, Loop::now_ns());
+  call.refuse(std::move(why), call.tries_ > 0 ? &TokenFates::failed : &TokenFates::unready);
 }
 
 void EngineCall::refuse(Denial why, long TokenFates::*fate) {

@@ -73,6 +73,7 @@ class EngineCall {
   void leave();                                                // its client has gone
   void expire(std::int64_t now);                               // it waited too long
   void refuse(Denial why, long TokenFates::*fate);             // it waits, and is not to
+  friend void strand(EngineCall& call, Denial why);            // ... since no engine is left
   void engine_lost(std::string_view why);                      // that has it
   // Where its engine has lost it or its end, or its client wants it no more. `most`: of a stream
   // between two events.
@@ -125,10 +126,12 @@ class EngineCall {
   // Of its answer, until the first piece of it goes on.
   std::string type_ = {}, retry_after_ = {};
   int status_ = 0;
-  bool refused_ = false;  // held_ is an answer that may be asked for again
+  // What held_ says, where it may be asked for again.
+  std::optional<AnswerSays> refused_ = {};
   AnswerPace pace_;       // of events that were passed on
   std::optional<TokenUsage> usage_ = {};
   bool streams_ = false, flushed_ = false, done_ = false, error_ = false;
+  bool chosen_ = false;  // an event of a choice came
   bool counted_ = false, over_ = false;
 };
 

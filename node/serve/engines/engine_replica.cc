@@ -69,7 +69,7 @@ void EngineReplica::tick(std::int64_t now) {
     if (asked_ == Asked::metrics)
       has_metrics_ = false;  // it says nothing of how it is
     else
-      silent();
+      silent(false);
   }
   if (now >= next_probe_) ask(now);
   if (!ready_ && !dead_told_ && now - heard_ >= kEngineDead) {
@@ -128,7 +128,7 @@ void EngineReplica::ask(std::int64_t now) {
   const auto ended = [this](std::string_view why) {
     asking_ = false;
     if (asked_ == Asked::metrics) return read_metrics();
-    if (!why.empty()) return silent();
+    if (!why.empty()) return silent(true);
     if (asked_ == Asked::names)
       read_models();
     else
@@ -147,7 +147,7 @@ void EngineReplica::answered(int status) {
     next_probe_ = 0;
     return;
   }
-  if (status != 200) return silent();
+  if (status != 200) return silent(true);
   dead_told_ = false;
   if (std::exchange(ready_, true)) return;
   was_ready_ = true;
@@ -202,7 +202,8 @@ std::optional<double> EngineReplica::kv_tokens_free(std::int64_t now) const {
   return (1 - *usage) * *metrics_.kv_tokens - sent_since_;
 }
 
-void EngineReplica::silent() {
+void EngineReplica::silent(bool gone) {
+  gone_ = gone;
   if (!std::exchange(ready_, false)) return;
   if (ears_.changed) ears_.changed();
 }

@@ -75,6 +75,9 @@ class EngineReplica {
   bool answers_others(const std::string& path) const;
   void leave();  // gets nothing more; what it has goes on
   bool ready() const { return ready_ && !leaving_; }
+  // Nobody is there, or it says that it is not well, or it was silent for kEngineDead; one that is
+  // only slow to say how it is may go on.
+  bool gone() const { return !ready_ && (gone_ || dead_told_); }
   bool free() const { return ready() && guess.open() < guess.limit(); }
   const char* state() const;
   // Share of its KV cache in use, as it has said of late; nothing: it does not say.
@@ -101,7 +104,7 @@ class EngineReplica {
   void answered(int status);
   void read_models();
   void read_metrics();
-  void silent();
+  void silent(bool gone);
 
   Ears ears_ = {};
   std::unique_ptr<EngineLink> probe_ = {};
@@ -111,7 +114,8 @@ class EngineReplica {
   std::vector<std::string> answered_ = {};  // paths, of the few that there are
   std::int64_t probe_began_ = 0, next_probe_ = 0, heard_ = 0, names_asked_ = 0;
   std::int64_t flowed_ = -kProbePatience;
-  bool ready_ = false, was_ready_ = false, leaving_ = false, asking_ = false, dead_told_ = false;
+  bool ready_ = false, gone_ = false, was_ready_ = false, leaving_ = false, asking_ = false,
+       dead_told_ = false;
   bool names_old_ = false;
   Asked asked_ = Asked::health;
   bool has_metrics_ = true;  // as far as is known

@@ -358,6 +358,11 @@ void EngineService::again(EngineCall& call, int tries) {
 // Requests that fail at once end inside of it: the outermost goes on.
 void EngineService::pump() {
   if (std::exchange(pumping_, true)) return;
+  while (!waiting_.empty() && engines_.gone()) {
+    EngineCall* const call = waiting_.front();
+    waiting_.erase(waiting_.begin());
+    strand(*call, not_ready(terms_.name));
+  }
   while (true) {
     const std::int64_t now = Loop::now_ns();
     const auto next = std::ranges::find_if(

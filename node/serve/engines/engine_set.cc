@@ -86,6 +86,10 @@ bool EngineSet::ready() const {
   return std::ranges::any_of(here_, [](const auto& one) { return one->ready(); });
 }
 
+bool EngineSet::gone() const {
+  return std::ranges::all_of(here_, [](const auto& one) { return one->gone(); });
+}
+
 int EngineSet::running() const {
   int sum = 0;
   for (const List* list : {&here_, &leaving_})

@@ -60,6 +60,7 @@ class EngineSet {
   const List& here() const { return here_; }
   const List& leaving() const { return leaving_; }  // taken away, with requests still
   bool ready() const;
+  bool gone() const;            // all are, and nobody is to be waited for
   int running() const;          // requests that they have
   double capacity_rps() const;  // as planned, of those that are ready
   std::optional<double> kv_cache_usage() const;  // of the fullest of those that say it

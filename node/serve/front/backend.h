@@ -63,6 +63,7 @@ struct Denial {
     would_be_late,  // 503 and Retry-After: predicted to miss its deadline
     expired,        // 504, DEADLINE_EXCEEDED
     failed,         // 500: the worker failed, with its message
+    no_answer,      // 502: what came from behind is none
     harmful,        // 422: workers died of it
     lost,           // 410, ABORTED: the worker that had its sequence's state is gone
     slowed,         // 429 and Retry-After: its sender did harm, or its key is over a limit

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "serve/front/testing/engines_fixture.h"
+#include "serve/front/testing/scripted_engine.h"
 
 namespace partita::serve {
 namespace {
@@ -41,6 +42,11 @@ TEST_F(Engines, WholeAnswersEmbeddingsModels) {
   begin(service());
   const json whole = json::parse(ask(post(chat("ann", 5, false))).body);
   EXPECT_EQ(whole["choices"][0]["message"]["content"], words("ann", 5));
+  EXPECT_EQ(whole["model"], "m");
+  EXPECT_EQ(whole["created"], 0);
+  json twice = chat("ann", 5, false);
+  twice["n"] = 2;
+  EXPECT_EQ(ask(post(twice)).status, 400);  // rather than one answer where two are wanted
   EXPECT_EQ(counters().used.completion, 5);
   const json text = {{"model", "chat"}, {"prompt", "once upon"}, {"max_tokens", 2}, {"user", "u"}};
   EXPECT_EQ(json::parse(ask(post(text, "", "/v1/completions")).body)["choices"][0]["text"],
@@ -288,7 +294,12 @@ TEST_F(Engines, RequestsAtOnceAreWithinALimitOfTokens) {
 }
 
 TEST_F(Engines, EachPromptOfAListIsWithinALimitOfTokens) {
-  engine();
+  test::ScriptedEngine scripted(*loop);
+  scripted.script = [](const json&) {
+    const std::string token = R"({"choices":[{"index":0,"text":"a"}]})";
+    return test::Scripted{.events = {token, token}, .pause_ns = 3'600'000'000'000};
+  };
+  addresses.push_back(scripted.url());
   FrontOptions secured;
   secured.tokens = parse_tokens("t", "fedcba9876543210 chat tpm=200\n").value();
   begin(service(), {}, secured);
@@ -299,11 +310,11 @@ TEST_F(Engines, EachPromptOfAListIsWithinALimitOfTokens) {
     body.update(more);
     RawClient one = client();
     one.send(post(body, key, "/v1/completions"));
-    ASSERT_TRUE(one.wait([&] { return engines[0]->open_requests() == 1; }));
+    ASSERT_TRUE(one.wait([&] { return chat_service().engines().running() == 1; }));
     EXPECT_EQ(ask(post(chat("bob", 40), key)).status, 429) << more;
     one.leave();
     RawClient waits = client();
-    ASSERT_TRUE(waits.wait([&] { return pool->idle() && engines[0]->open_requests() == 0; }));
+    ASSERT_TRUE(waits.wait([&] { return pool->idle(); }));
   }
   EXPECT_EQ(counters().fates.limited, 3);
 }

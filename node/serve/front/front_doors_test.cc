@@ -109,6 +109,38 @@ TEST_F(DoorsTest, AClientThatFetchesNothingLosesItsStream) {
   EXPECT_TRUE(backend.requests.empty());
 }
 
+TEST_F(DoorsTest, AClientThatSendsNothingMoreGetsItsAnswer) {
+  open();
+  backend.at_once = false;
+  for (const bool streams : {false, true}) {
+    RawClient one = client();
+    one.send(streams ? request("POST /v1/completions", R"({"prompt":"x","model":"chat"})")
+                     : request("POST /v2/models/pair/infer", test::kPairBody));
+    ASSERT_TRUE(one.wait([&] { return backend.requests.size() == 1; }));
+    if (streams) backend.requests.at(backend.last).completion.piece({.bytes = "abc"});
+    ::shutdown(one.fd(), SHUT_WR);
+    for (int i = 0; i < 20; ++i) one.turn();
+    ASSERT_EQ(backend.requests.size(), 1U);
+    if (streams) {
+      backend.requests.at(backend.last).completion.piece({.bytes = "def"});
+      backend.finish(backend.last, std::nullopt);
+      EXPECT_EQ(one.answer().body, "abcdef");
+    } else {
+      backend.compute(backend.last);
+      backend.finish(backend.last, std::nullopt);
+      EXPECT_EQ(one.answer().status, 100);
+      EXPECT_EQ(json::parse(one.answer().body)["outputs"].size(), 2U);
+    }
+    EXPECT_TRUE(one.closed());
+    RawClient gone = client();
+    gone.send(request("POST /v2/models/pair/infer", test::kPairBody));
+    ASSERT_TRUE(gone.wait([&] { return backend.requests.size() == 1; }));
+    gone.leave();
+    RawClient waits = client();
+    EXPECT_TRUE(waits.wait([&] { return backend.requests.empty(); }));
+  }
+}
+
 TEST_F(DoorsTest, ChatRefusalsHaveOpenaisForm) {
   open();
   const auto post = [&](const std::string& body) {

@@ -140,7 +140,8 @@ int status_of(Denial::Kind kind) {
       {Kind::unknown_model, 404}, {Kind::bad_request, 400}, {Kind::too_large, 413},
       {Kind::not_ready, 503},     {Kind::absent, 503},      {Kind::overloaded, 503},
       {Kind::would_be_late, 503}, {Kind::expired, 504},     {Kind::failed, 500},
-      {Kind::harmful, 422},       {Kind::lost, 410},        {Kind::slowed, 429}};
+      {Kind::harmful, 422},       {Kind::lost, 410},        {Kind::slowed, 429},
+      {Kind::no_answer, 502}};
   return std::ranges::find(kHttpStatuses, kind, &std::pair<Kind, int>::first)->second;
 }
 

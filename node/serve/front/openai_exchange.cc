@@ -36,7 +36,7 @@ class OpenaiExchange final : public GatewayExchange {
  private:
   void on_piece(const StreamPiece& piece) override;
   void on_answer(const PeerAnswer& answer) override {
-    used_ = usage_of_answer(answer.body);
+    used_ = read_answer(answer.body).usage;
     answered_ = answer.status < 400;
   }
   tl::expected<KeyHandle, Denial> key_begun(bool asked) override;
@@ -217,7 +217,7 @@ void OpenaiExchange::finish() {
     return;
   }
   if (stream_begun) {
-    stream_broken = denial_.has_value();
+    stream_broken = stream_broken || denial_.has_value();
     return;
   }
   if (denial_)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/door/testing/http2_client.h"
 #include "serve/front/testing/engines_fixture.h"
 #include "serve/front/testing/scripted_engine.h"
 #include "serve/host/host.h"
@@ -144,6 +145,67 @@ TEST_F(Answers, ARenamedModelIsAskedForByItsNewName) {
   EXPECT_EQ(fates().failed, 0);
 }
 
+// What looks like an answer and is none is its engine's failure, which its client is told of.
+TEST_F(Answers, WhatIsNoAnswerIsAFaultOfTheService) {
+  ScriptedEngine& engine = scripted();
+  begin(promised(8000, 50));
+  Scripted nothing{.first_ns = kMs};
+  nothing.only_done = true;
+  const Scripted all[] = {
+      {.reply = {.status = 200, .content_type = "text/html", .text = "<html>hello"}},
+      {.reply = {.status = 200, .text = ""}},
+      {.reply = {.status = 200, .text = R"({"choices":[]} {})"}},
+      {.reply = {.status = 200, .text = R"({"error":{"message":"out of memory"}})"}},
+      {.reply = {.status = 204}},
+      {.reply = {.status = 307, .headers = "Location: /elsewhere\r\n"}},
+      nothing};
+  long failed = 0;
+  for (const Scripted& script : all) {
+    engine.script = [&](const json&) { return script; };
+    const auto answer =
+        ask(post(chat("ann", 5, script.only_done), "Partita-Idempotent: false\r\n"));
+    EXPECT_EQ(answer.status, 502) << failed;
+    EXPECT_EQ(json::parse(answer.body)["error"]["type"], "server_error") << failed;
+    EXPECT_EQ(fates().failed, ++failed);
+  }
+  EXPECT_EQ(fates().answered, 0);
+  EXPECT_EQ(counters().used, TokenUsage{});
+  EXPECT_EQ(requests_of(view_of(chat_service()), {}).arrived, failed);
+  EXPECT_EQ(requests_of(view_of(chat_service()), {}).missed, failed);
+  engine.script = [&](const json&) { return engine.asked % 2 == 1 ? nothing : stream(3, 0, kMs); };
+  engine.asked = 0;
+  const auto second = test::read_stream(ask(post(chat("ann", 3))).body);
+  EXPECT_EQ(second.text, "w w w ");  // as it might have been sent elsewhere
+  EXPECT_TRUE(second.done);
+}
+
+// As of an ordinary batch of embeddings.
+TEST_F(Answers, ALongAnswerComesWhole) {
+  ScriptedEngine& engine = scripted();
+  FrontOptions options;
+  options.limits.stream_bytes = 1 << 16;
+  begin(service(), {}, options);
+  const json vectors(200'000, 0.25);
+  const std::string text = json{{"data", {{{"embedding", vectors}}}}}.dump();
+  engine.script = [&](const json&) { return Scripted{.reply = {.text = text}}; };
+  const json input = {{"model", "chat"}, {"input", "a"}};
+  EXPECT_TRUE(ask(post(input, "", "/v1/embeddings")).body == text);
+  test::Http2Client client2(*loop, front->port());
+  const auto answer = client2.ask("POST", "/v1/embeddings", input.dump());
+  EXPECT_TRUE(answer.whole && answer.body == text);
+  const std::string word(1'000'000, 'w');
+  engine.script = [&](const json&) {
+    Scripted script = stream(3, kMs, kMs);
+    script.events[1] = json{{"choices", {{{"index", 0}, {"delta", {{"content", word}}}}}}}.dump();
+    return script;
+  };
+  EXPECT_TRUE(test::read_stream(ask(post(chat("ann", 3))).body).text == "w " + word + "w ");
+  EXPECT_TRUE(
+      test::read_stream(client2.ask("POST", "/v1/chat/completions", chat("a", 3).dump()).body)
+          .text == "w " + word + "w ");
+  EXPECT_EQ(fates().answered, 4);
+}
+
 // ---- asked again
 
 TEST_F(Answers, WhatWasRefusedOnceIsSentAgainSoon) {
@@ -220,6 +282,26 @@ TEST_F(Answers, NoEngineIsNoFullQueue) {
   EXPECT_EQ(fates().unready, 1);
   EXPECT_EQ(fates().full, 0);
   EXPECT_EQ(requests_of(view_of(chat_service()), {}).shed, 1);
+}
+
+// Who was sent to one of them and who waits are told the same as who comes then.
+TEST_F(Answers, WhereAllEnginesHaveDiedNobodyWaits) {
+  sequences = 2;
+  for (int i = 0; i < 2; ++i) engine();
+  begin(promised(3'000, 0), {.shed = false});
+  const auto under_way = send_all(std::vector<json>(4, chat("ann", 100'000)));
+  ASSERT_TRUE(under_way[3]->wait([&] { return !under_way[3]->input().empty(); }));
+  const auto waiting = send_all(std::vector<json>(3, chat("bob", 5)));
+  engines.clear();
+  const auto after = send_all(std::vector<json>(12, chat("eve", 5)));
+  for (const auto* all : {&waiting, &after})
+    for (const auto& one : *all) {
+      const auto answer = one->answer();
+      EXPECT_EQ(answer.status, 503);
+      EXPECT_NE(answer.header("Retry-After"), "");
+    }
+  EXPECT_EQ(fates().failed + fates().unready, 15);
+  EXPECT_EQ(fates().expired, 0);
 }
 
 // ---- that never comes

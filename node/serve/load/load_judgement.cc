@@ -38,6 +38,7 @@ LoadServiceReport service_report(const PlayedService& played, const LoadTally& t
           .failed = tally.failed(),
           .reset = tally.reset(),
           .first_failure = tally.first_failure,
+          .first_refusal = tally.first_refusal,
           .slo_ms = ms(tally.slo()),
           .slo_attainment = tally.offered() > 0 ? tally.slo_attainment() : kNotPredicted,
           .p50_ms = ms(tally.latencies().percentile(50)),

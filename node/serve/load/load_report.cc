@@ -54,6 +54,8 @@ void describe(Form& f, LoadServiceReport& service) {
   f.whole("reset", service.reset, kNotNegative, "of the failed: no connection, or a broken one");
   f.optional(!service.first_failure.empty())
       .note("first_failure", service.first_failure, "why the first of them failed");
+  f.optional(!service.first_refusal.empty())
+      .note("first_refusal", service.first_refusal, "why the first of them was refused");
   f.number("slo_ms", service.slo_ms, kNotNegative, "the latency objective");
   f.or_null().number("slo_attainment", service.slo_attainment, kPart,
                      "share of the offered ones that completed within the SLO; null: none was");
@@ -206,19 +208,28 @@ std::string load_report_text(const LoadReport& report) {
                       report.duration_s, report.seed, ms_text(report.generator.late_p50_ms),
                       ms_text(report.generator.late_p99_ms));
   if (report.stopped) text += "broken off: what was to come is not known\n";
-  for (const LoadServiceReport& one : report.services)
+  for (const LoadServiceReport& one : report.services) {
     if (!one.first_failure.empty())
       text += fmt::format("{}: the first that failed: {}\n", one.name, one.first_failure);
+    if (!one.first_refusal.empty())
+      text += fmt::format("{}: the first that was refused: {}\n", one.name, one.first_refusal);
+  }
   if (report.server) text += verdict_text(*report.server);
   return text;
 }
 
 std::string silence(const LoadReport& report) {
   std::vector<std::string> silent;
+  const bool none =  // was answered of any
+      std::ranges::all_of(report.services, [](const auto& one) { return one.completed == 0; });
   for (const LoadServiceReport& one : report.services)
-    if (one.offered > 0 && one.failed == one.offered)
-      silent.push_back(fmt::format("service {}: all {} requests failed, the first: {}", one.name,
-                                   one.failed, one.first_failure));
+    if (one.offered > 0 && one.failed + (none ? one.refused : 0) == one.offered)
+      silent.push_back(
+          fmt::format("service {}: all {} requests {}, the first: {}", one.name, one.offered,
+                      one.refused == 0  ? "failed"
+                      : one.failed == 0 ? "were refused"
+                                        : "failed or were refused",
+                      one.first_failure.empty() ? one.first_refusal : one.first_failure));
   return joined(silent, "; ");
 }
 

@@ -39,7 +39,8 @@ struct LoadServiceReport {
   long offered = 0, completed = 0, refused = 0;
   long failed = 0;                 // the reset ones among them
   long reset = 0;                  // the connection was refused or broken
-  std::string first_failure = {};  // why the first one failed; empty: none did
+  // Why the first one failed, or was refused; empty: none was.
+  std::string first_failure = {}, first_refusal = {};
   double slo_ms = 0;
   // Share of the offered ones that completed within the SLO; infinite: none was offered.
   double slo_attainment = 0;

@@ -16,7 +16,9 @@
 
 #include "base/descriptor.h"
 #include "base/http/http_response.h"
+#include "base/unicode.h"
 #include "serve/load/model_inputs.h"
+#include "serve/openai/event_stream.h"
 
 namespace partita::serve {
 namespace {
@@ -312,7 +314,7 @@ class LoadEngine {
   bool take(Lane& lane, std::size_t bytes) {
     const std::size_t used = lane.answer.take(std::span<const char>(room_).first(bytes));
     if (lane.answer.state() == HttpResponse::State::broken || used < bytes) return false;
-    if (lane.due && tokens_of(*lane.due))
+    if (lane.due && tokens_of(*lane.due) && lane.answer.status() == 200)
       lane.tokens.take(lane.answer.take_body(), clock_.now_ns());
     if (lane.due && lane.answer.state() == HttpResponse::State::done) count_answer(lane);
     return true;
@@ -332,10 +334,22 @@ class LoadEngine {
                       outcome_.services[due.service].tokens.end(lane.tokens, *terms,
                                                                 lane.asked_out, due.at);
     if (whole) return finish(due, LoadFate::completed, kept);
-    if (refused) return finish(due, LoadFate::refused);
+    if (refused) {
+      std::string& first = outcome_.services[due.service].first_refusal;
+      if (first.empty()) first = refusal_of(lane.answer);
+      return finish(due, LoadFate::refused);
+    }
     fail(due, LoadFate::failed,
          status == 200 ? "an answer without a token, or that did not end as one should"
                        : fmt::format("status {}", status));
+  }
+
+  // With what it says, of a language model.
+  static std::string refusal_of(const HttpResponse& answer) {
+    constexpr std::size_t kMostQuoted = 300;
+    const std::string said =
+        utf8(printable(message_of_error(answer.body()).substr(0, kMostQuoted)));
+    return fmt::format("status {}{}{}", answer.status(), said.empty() ? "" : ": ", said);
   }
 
   void fail(Due due, LoadFate fate, const std::string& why) {

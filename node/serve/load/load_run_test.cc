@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "serve/load/load_judgement.h"
+#include "serve/load/load_report.h"
 #include "serve/load/testing/stub_server.h"
 
 namespace partita::serve {
@@ -223,6 +224,21 @@ TEST(LoadRun, PromptsAreOtherOnesEachTime) {
     EXPECT_EQ(std::ranges::count(one, ' '), 11) << one;
     EXPECT_EQ(std::ranges::count(prompts, one), 1) << one;
   }
+}
+
+TEST(LoadRun, ARefusalOfAllIsSaidWithItsReason) {
+  StubServer server({},
+                    always({.status = 503, .body = R"({"error":{"message":"none is ready"}})"}));
+  RealClock clock;
+  const LoadOptions options = until_all(server);
+  const auto outcome = run_load(options, chat(3, 12, 3), clock);
+  ASSERT_TRUE(outcome) << to_string(outcome.error());
+  EXPECT_EQ(only(outcome).refused(), 3);
+  EXPECT_EQ(only(outcome).first_refusal, "status 503: none is ready");
+  const LoadReport report = report_of(options, {{"chat", 0, true}}, *outcome);
+  EXPECT_NE(load_report_text(report).find("none is ready"), std::string::npos);
+  EXPECT_NE(silence(report).find("all 3 requests were refused"), std::string::npos);
+  EXPECT_EQ(parse_load_report("", load_report_json(report)).value(), report);
 }
 
 TEST(LoadRun, AStreamWithoutATokenIsNoAnswer) {

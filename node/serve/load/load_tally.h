@@ -26,7 +26,8 @@ class LoadTally {
   void offer(sim::Nanos late);
   // An offered request has ended, so long after it was due; `kept`: what else is promised.
   void end(LoadFate fate, sim::Nanos latency, bool kept = true);
-  std::string first_failure = {};  // why: "401 Unauthorized"; empty: none has failed
+  // Why: "status 401"; empty: none has failed, or was refused.
+  std::string first_failure = {}, first_refusal = {};
   TokenTally tokens = {};          // of a language model
 
   sim::Nanos slo() const { return slo_; }

@@ -11,8 +11,11 @@ std::int64_t nanos(Millis time) { return static_cast<std::int64_t>(time.value * 
 
 }  // namespace
 
-AnswerSays what_says(int status, bool other_path_only) {
-  if (status >= 200 && status <= 299) return AnswerSays::answered;
+AnswerSays what_says(int status, bool other_path_only, bool is_answer) {
+  if (status < 400) {
+    const bool good = status >= 200 && status <= 299 && is_answer;
+    return good ? AnswerSays::answered : AnswerSays::nothing;
+  }
   switch (status) {
     case 400:
     case 413:
@@ -42,6 +45,7 @@ long TokenFates::*fate_of(AnswerSays says, int status) {
     case AnswerSays::busy:
       return status == kTooMany ? &TokenFates::full : &TokenFates::failed;
     case AnswerSays::unfit:
+    case AnswerSays::nothing:
     case AnswerSays::failed:
       break;
   }

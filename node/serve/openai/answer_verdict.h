@@ -15,11 +15,13 @@ enum class AnswerSays : std::uint8_t {
   rejected,  // its client asked wrongly: 400, 413, 422, or for what this engine never does
   busy,      // 429, 503: nothing was run, and it may be sent again
   unfit,     // the engine is not what its service says: another model, a key that it wants
+  nothing,   // it looks like an answer, or leads elsewhere, and is none
   failed,    // anything else
 };
 
-// `other_path_only`: the engine has answered requests, and never one for this path.
-AnswerSays what_says(int status, bool other_path_only);
+// `other_path_only`: the engine has answered requests, and never one for this path. `is_answer`: it
+// has the form of one.
+AnswerSays what_says(int status, bool other_path_only, bool is_answer);
 // Where it goes to its client as it is.
 long TokenFates::*fate_of(AnswerSays says, int status);
 

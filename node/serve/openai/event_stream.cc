@@ -123,11 +123,11 @@ StreamEvent read_event(std::string_view bytes) {
   if (!data.starts_with('{')) return event;
   JsonScan scan(data);
   int tokens = 0;
-  bool choices = false, error = false;
+  bool error = false;
   scan.object([&](std::string_view key) {
     if (key == "choices" && scan.peek() == '[') {
       scan.array([&] {
-        choices = true;
+        event.choices = true;
         const Choice choice = read_choice(scan, event.text);
         if (choice.token) event.choice = ++tokens == 1 ? choice.index : -1;
       });
@@ -144,7 +144,7 @@ StreamEvent read_event(std::string_view bytes) {
     event.kind = Kind::error;
   else if (tokens > 0)
     event.kind = Kind::token;
-  else if (event.usage && !choices)
+  else if (event.usage && !event.choices)
     event.kind = Kind::usage;
   if (tokens != 1 || event.kind != Kind::token || !scratch.empty()) event.text = {};
   return event;
@@ -158,7 +158,8 @@ StreamEvent EventStream::read(std::string_view bytes) {
     const std::string_view text =
         bytes.substr(before_.size(), bytes.size() - before_.size() - behind_.size());
     if (std::ranges::all_of(text, plain))
-      return {.bytes = bytes, .kind = Kind::token, .choice = choice_, .text = text};
+      return {
+          .bytes = bytes, .kind = Kind::token, .choices = true, .choice = choice_, .text = text};
   }
   StreamEvent event = read_event(bytes);
   if (event.text.data() != nullptr && !event.usage) {
@@ -178,17 +179,21 @@ std::string error_event(std::string_view why, std::string_view code) {
   return text + "\"}}\n\n";
 }
 
-std::optional<TokenUsage> usage_of_answer(std::string_view json) {
+WholeAnswer read_answer(std::string_view json) {
   JsonScan scan(json);
   std::optional<TokenUsage> usage;
-  if (scan.peek() != '{') return usage;
+  bool error = false;
   scan.object([&](std::string_view key) {
     if (key == "usage")
       usage = read_usage(scan);
+    else if (key == "error")
+      error = says_something(scan.skip());
     else
       scan.skip();
   });
-  return scan.ok() ? usage : std::nullopt;
+  scan.end();
+  if (!scan.ok()) return {};
+  return {.good = !error, .usage = usage};
 }
 
 std::string message_of_error(std::string_view body) {

@@ -30,6 +30,7 @@ struct StreamEvent {
   std::string_view bytes = {};  // with the empty line behind it
   Kind kind = Kind::other;
   std::optional<TokenUsage> usage = {};
+  bool choices = false;  // it has some, with a token or without
   int choice = 0;  // whose token it is; -1: of several
   // Of a token that is one string: what is between its quotes, in `bytes`; null data: it is not.
   std::string_view text = {};
@@ -44,8 +45,12 @@ std::string error_event(std::string_view why, std::string_view code);
 // Behind the first empty line at or after `from`; npos: there is none yet.
 std::size_t end_of_event(std::string_view text, std::size_t from);
 
-// Usage of an answer that is no stream; nothing when it says none.
-std::optional<TokenUsage> usage_of_answer(std::string_view json);
+// An answer that is no stream. `good`: it is an object of JSON, and no error.
+struct WholeAnswer {
+  bool good = false;
+  std::optional<TokenUsage> usage = {};  // nothing when it says none
+};
+WholeAnswer read_answer(std::string_view json);
 
 // What an answer that is an error says, as OpenAI's form or FastAPI's has it; else its text.
 std::string message_of_error(std::string_view body);

@@ -71,10 +71,10 @@ TEST(ReadEvent, ReadsUsage) {
       read_event(R"(data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":5,)"
                  R"("prompt_tokens_details":{"cached_tokens":4}}})");
   EXPECT_EQ(event.usage, (TokenUsage{.prompt = 7, .completion = 5, .cached = 4}));
-  EXPECT_EQ(usage_of_answer(R"({"usage":{"prompt_tokens":7,"completion_tokens":null}})"),
+  EXPECT_EQ(read_answer(R"({"usage":{"prompt_tokens":7,"completion_tokens":null}})").usage,
             (TokenUsage{.prompt = 7}));
-  EXPECT_EQ(usage_of_answer(R"({"id":1})"), std::nullopt);
-  EXPECT_EQ(usage_of_answer("Internal Server Error"), std::nullopt);
+  EXPECT_EQ(read_answer(R"({"id":1})").usage, std::nullopt);
+  EXPECT_EQ(read_answer("Internal Server Error").usage, std::nullopt);
 }
 
 // A stream remembers what is around a text; what it says of an event is what the event says.
@@ -368,7 +368,7 @@ TEST(AnswerPace, IsThatOfTheSlowestChoice) {
 
 TEST(AnswerVerdict, SaysOfWhom) {
   const auto fate = [](int status, bool other = false) {
-    return fate_of(what_says(status, other), status);
+    return fate_of(what_says(status, other, true), status);
   };
   EXPECT_EQ(fate(200), &TokenFates::answered);
   for (const int status : {400, 413, 422}) EXPECT_EQ(fate(status), &TokenFates::rejected);
@@ -377,6 +377,17 @@ TEST(AnswerVerdict, SaysOfWhom) {
     EXPECT_EQ(fate(status), &TokenFates::failed) << status;
   for (const int status : {404, 405, 501}) EXPECT_EQ(fate(status, true), &TokenFates::rejected);
   EXPECT_EQ(fate(401, true), &TokenFates::failed);
+  for (const int status : {200, 204, 307})
+    EXPECT_EQ(fate_of(what_says(status, false, false), status), &TokenFates::failed);
+}
+
+TEST(ReadAnswer, KnowsWhatIsNone) {
+  const auto good = [](std::string_view text) { return read_answer(text).good; };
+  EXPECT_TRUE(good(R"( {"choices":[],"error":null} )"));
+  EXPECT_TRUE(good(R"({"data":[{"embedding":[0.5,NaN]}]})"));
+  for (const char* const text :
+       {"", "[]", "null", "<html>", R"({"a":1)", R"({"a":1}{})", R"({"error":{"message":"x"}})"})
+    EXPECT_FALSE(good(text)) << text;
 }
 
 // Of one whose end alone is seen, the promises are held against every first token that there might

@@ -106,9 +106,9 @@ class StandinSteps {
     const auto blocks = static_cast<double>(prefixes_.known(hashes));
     const double share = hashes.empty() ? 0 : blocks / static_cast<double>(hashes.size() + 1);
     cached = std::clamp(static_cast<int>(share * prompt), 0, prompt - 1);
-    prefixes_.add(hashes);
     const std::uint64_t id = ++last_;
     if (!stepper_.add({.id = id, .prompt = prompt, .cached = cached, .out = out})) return 0;
+    prefixes_.add(hashes);
     who_[id] = who;
     if (!stepping_) begin(Loop::now_ns());
     return id;
@@ -185,6 +185,10 @@ Step Completing::on_text() {
     reply = error_of(404, "The model `" + request->model + "` does not exist.");
     return Step::answer;
   }
+  if (request->sequences > 1 && facts_.path != "/v1/embeddings") {
+    reply = error_of(400, "it gives one answer to one prompt: no n, best_of or list of prompts");
+    return Step::answer;
+  }
   wanted_ = wanted_of(text);
   chat_ = facts_.path == "/v1/chat/completions";
   streams_ = request->stream;
@@ -257,12 +261,15 @@ void Completing::answer_whole() {
     out = R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5]}],)";
     wanted_.out = 0;
   } else {
-    append(out, R"({{"id":"standin-{}","object":"{}","choices":[{{"index":0,)", id_,
+    append(out, R"({{"id":"standin-{}","object":"{}","created":0,"choices":[{{"index":0,)", id_,
            chat_ ? "chat.completion" : "text_completion");
     out += chat_ ? R"("message":{"role":"assistant","content":)" : R"("text":)";
     append_json_string(out, words_);
     out += chat_ ? R"(},"finish_reason":"length"}],)" : R"(,"finish_reason":"length"}],)";
   }
+  out += R"("model":)";
+  append_json_string(out, engine_.options().model);
+  out += ',';
   add_usage(out);
   reply.text = out + "}";
   id_ = 0;

@@ -82,6 +82,12 @@ class Http2Client {
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_CANCEL);
     send();
   }
+  void fetch_more(std::int32_t id, std::size_t bytes) {  // though it does not fetch by itself
+    for (const std::int32_t whose : {0, id})
+      nghttp2_submit_window_update(session_, NGHTTP2_FLAG_NONE, whose,
+                                   static_cast<std::int32_t>(bytes));
+    send();
+  }
   const Answer& so_far(std::int32_t id) { return answers_[id]; }
   // Its whole answer, or what there is of it when the stream, the connection or the patience ends.
   Answer answer(std::int32_t id) {

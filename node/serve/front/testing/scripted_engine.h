@@ -23,6 +23,7 @@ struct Scripted {
   std::int64_t first_ns = 0, pause_ns = 0;
   bool dies = false;  // its connection, at first_ns, without a word
   bool ends = true;   // else nothing more comes after [DONE]
+  bool only_done = false;  // a stream in which nothing comes before that
 };
 
 class ScriptedEngine final : public Site {
@@ -70,21 +71,22 @@ class ScriptedExchange final : public Exchange {
     ++engine_.asked;
     script_ = engine_.script(nlohmann::json::parse(text));
     reply = script_.reply;
-    if (script_.events.empty() && script_.first_ns == 0 && !script_.dies) return Step::answer;
+    const bool streams = !script_.events.empty() || script_.dies || script_.only_done;
+    if (!streams && script_.first_ns == 0) return Step::answer;
     timer_.at(Loop::now_ns() + script_.first_ns);
     stream_broken = script_.dies;
-    return script_.events.empty() && !script_.dies ? Step::backend : Step::stream;
+    return streams ? Step::stream : Step::backend;
   }
 
  private:
   void next(std::int64_t due) {
     const auto lives = shared_from_this();
-    if (script_.events.empty() || script_.dies) {
+    if ((script_.events.empty() && !script_.only_done) || script_.dies) {
       end();
       return;
     }
     if (!std::exchange(stream_begun, true)) reply.content_type = "text/event-stream";
-    pieces += "data: " + script_.events[at_++] + "\n\n";
+    if (!script_.only_done) pieces += "data: " + script_.events[at_++] + "\n\n";
     if (at_ == script_.events.size()) {
       pieces += "data: [DONE]\n\n";
       if (script_.ends)
