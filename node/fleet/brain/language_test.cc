@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "fleet/brain/part_services.h"
 #include "fleet/brain/testing/fleet_fixture.h"
 #include "forms/serving_forms.h"
 #include "verify/judge.h"
@@ -100,6 +101,29 @@ TEST(LanguageModelsInAFleet, GroupsAreNotAcrossWhatIsLeftOfDomains) {
       EXPECT_NEAR(fleet.carried("pair"), linked.carried("pair"), 1e-6 * rate);
     }
   }
+}
+
+// A node has no other GPUs than those on which a group runs that is not wanted any more.
+TEST(LanguageModelsInAFleet, GpusOfAGroupThatGoesAreForOthers) {
+  NodePlanner planner(language_ground_of_tests());
+  NodeRecord node = node_of_tests("n0");
+  const auto planned = [&](const Rates& rates, const plan::ServingPlan* before) {
+    const auto services = parse_fleet_services("wanted", services_of_tests(rates))->services;
+    return planner.plan({node, services, 0, before, Moves::any});
+  };
+  node.runs = planned({{"pair", 5}}, nullptr)->gpus;
+  ASSERT_EQ(node.runs.size(), 2U);
+  const auto few = planned({{"lm", 6}, {"s0", 85}}, nullptr);  // it is not carried out yet
+  ASSERT_TRUE(few);
+  int used = 0;
+  for (double rate = 10; rate < 500; rate += 10) {
+    const auto more =
+        planned({{"lm", 6}, {"s0", 170}, {"s1", rate}, {"s2", 57}, {"s3", 23}}, &*few);
+    if (!more) continue;
+    for (const plan::PlannedGpu& gpu : more->gpus) EXPECT_LT(gpu.index, 2) << rate;
+    used = std::max(used, static_cast<int>(more->gpus.size()));
+  }
+  EXPECT_EQ(used, 2);
 }
 
 }  // namespace
