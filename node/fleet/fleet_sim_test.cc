@@ -31,7 +31,8 @@ FleetSimReport hold_for(int first, int count, bool tells = false) {
     all.leaders_killed += report.leaders_killed, all.wishes += report.wishes;
     all.asked += report.asked, all.asked_in_vain += report.asked_in_vain;
     all.jobs += report.jobs, all.jobs_done += report.jobs_done, all.attempts += report.attempts;
-    all.language += report.language;
+    all.language += report.language, all.groups += report.groups;
+    all.feeds_lost += report.feeds_lost, all.fell_out += report.fell_out;
     all.decisions += report.decisions, all.parts += report.parts, all.turns += report.turns;
     if (report.longest_short_ms > all.longest_short_ms) longest = seed;
     all.longest_short_ms = std::max(all.longest_short_ms, report.longest_short_ms);
@@ -42,11 +43,14 @@ FleetSimReport hold_for(int first, int count, bool tells = false) {
       "%d outages, %d stuck, %d wishes, %d approvals; %ld decisions, %ld parts, %ld turns; a "
       "service was "
       "short for %.1f s at most (seed %d); %ld services in calm hours, %ld of them carried by "
-      "nobody; %d language models; %ld jobs, %ld done, begun %ld times\n",
+      "nobody; %d language models; %ld jobs, %ld done, begun %ld times; %d feeds lost, %d GPUs "
+      "fell "
+      "out, %ld groups made\n",
       count, hours, count / minutes, all.deaths, all.cuts, all.leaders_killed, all.outages,
       all.stuck, all.wishes, all.approvals, all.decisions, all.parts, all.turns,
       1e-3 * static_cast<double>(all.longest_short_ms), longest, all.asked, all.asked_in_vain,
-      all.language, all.jobs, all.jobs_done, all.attempts);
+      all.language, all.jobs, all.jobs_done, all.attempts, all.feeds_lost, all.fell_out,
+      all.groups);
   return all;
 }
 
@@ -65,8 +69,15 @@ TEST(FleetSim, HoldsWithLanguageModelsAndJobsBeside) {
   EXPECT_GT(all.language, 0);
 }
 
+TEST(FleetSim, HoldsWithFeedsAndLinkedGpus) {
+  const FleetSimReport all = hold_for(static_cast<int>(kFirstPlaces), test_rounds(4));
+  EXPECT_GT(all.feeds_lost, 0);
+  EXPECT_GT(all.fell_out, 0);
+  EXPECT_GT(all.groups, 0);
+}
+
 TEST(FleetSim, SameSeedIsTheSameStory) {
-  for (const std::uint64_t seed : {std::uint64_t{3}, kFirstBeside + 2}) {
+  for (const std::uint64_t seed : {std::uint64_t{3}, kFirstBeside + 2, kFirstPlaces}) {
     const FleetSimOptions options{.seed = seed, .hours = 1, .tells = true};
     EXPECT_EQ(simulate_fleet(options).story, simulate_fleet(options).story);
   }

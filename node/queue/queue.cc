@@ -14,6 +14,9 @@ namespace {
 
 constexpr Nanos kMilli = 1'000'000;
 constexpr int kUnknownStatus = -1;
+// A task that takes its GPU with it must not go through all of them: from so many attempts on, one
+// that loses its instance counts as failed.
+constexpr int kMostLost = 4;
 
 long ms_of(Nanos time) { return time / kMilli; }
 
@@ -93,6 +96,12 @@ Place Queue::place_of(int node) const {
   const Spot& spot = spots_[at(node)];
   const auto device = devices_.find(node);
   return {spot.gpu, spot.profile, spot.start, device == devices_.end() ? "" : device->second};
+}
+
+std::vector<int> Queue::instances() const {
+  std::vector<int> nodes;
+  for (const auto& [node, device] : devices_) nodes.push_back(node);
+  return nodes;
 }
 
 // ---- what happens
@@ -193,7 +202,8 @@ void Queue::handle(const Ended& event) {
   if (event.status == 0) return end_attempt(task, "done", 0, false);
   if (!task.ending.empty()) {
     const std::string outcome = task.ending;
-    return end_attempt(task, outcome, status, outcome == "timed out");
+    const bool counts = outcome == "lost" ? task.attempts >= kMostLost : outcome == "timed out";
+    return end_attempt(task, outcome, status, counts);
   }
   if (!event.status) task.reason = "its end is unknown: the machine or the queue went down";
   end_attempt(task, event.status ? "failed" : "lost", status, true);
@@ -228,6 +238,16 @@ void Queue::handle(const Closed& event) {
   closed_[spots_[at(event.node)].gpu] += event.closed ? 1 : -1;
 }
 
+void Queue::handle(const Gone& event) {
+  const bool idle = planner_.machine().idle(event.node);
+  const auto id = planner_.machine().gone(event.node);
+  if (idle) devices_.erase(event.node), idle_since_.erase(event.node);
+  if (!id) return;
+  Task& task = tasks_.at(*id);
+  task.reason = "its instance is not there any more";
+  ask_to_end(task, "lost");
+}
+
 // ---- ends
 
 // Records the attempt; an empty outcome means that there was none.
@@ -254,8 +274,12 @@ void Queue::end_attempt(Task& task, const std::string& outcome, int status, bool
                         spot.gpcs};
       out_.keep.times[key] = times_.learn(key, took);
     }
-    for (const int node : nodes) idle_since_[node] = now_;
     planner_.machine().ended(task.id);
+    for (const int node : nodes)
+      if (planner_.machine().idle(node))
+        idle_since_[node] = now_;
+      else
+        devices_.erase(node);  // it is gone
   }
   running_[task.spec.user] -= task.spec.gpus;
   if (under_.at(task.id).saving) out_.actions.push_back(StopSave{task.id});

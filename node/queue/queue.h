@@ -92,7 +92,11 @@ struct Closed {
   int node = 0;
   bool closed = true;
 };
-using Event = std::variant<Arrived, Asked, Began, NotBegun, Ended, Saved, Changed, Closed>;
+// Its instance is not there any more, and nobody here destroyed it: with its GPU, most likely.
+struct Gone {
+  int node = 0;
+};
+using Event = std::variant<Arrived, Asked, Began, NotBegun, Ended, Saved, Changed, Closed, Gone>;
 
 // ---- outputs
 
@@ -167,6 +171,7 @@ class Queue {
   const planners::batch::LivePlanner& planner() const { return planner_; }
   const Hours& hours() const { return hours_; }  // as of the last step
   Place place_of(int node) const;
+  std::vector<int> instances() const;  // nodes of those that are there, as far as it knows
 
  private:
   Queue(Config config, planners::batch::LivePlanner planner)
@@ -180,6 +185,7 @@ class Queue {
   void handle(const Saved& event);
   void handle(const Changed& event);
   void handle(const Closed& event);
+  void handle(const Gone& event);
 
   void restore(const Loaded& loaded, const std::vector<FoundInstance>& found);
   void end_attempt(Task& task, const std::string& outcome, int status, bool counts);

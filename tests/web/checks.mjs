@@ -460,7 +460,8 @@ test("the fleet: nodes, services, who waits for whom; what is not heard is unkno
   await it.page.waitForSelector('#view-fleet [aria-label="Nodes"] tbody tr:nth-child(5)');
   const nodes = await rowsOf(it.page, "Nodes");
   assert.match(nodes[1], /^node-18.*✕ lost/s);
-  assert.match(nodes[2], /7 of 8/);
+  assert.match(nodes[2], /7 of 8, NVLink by 4/);
+  assert.doesNotMatch(nodes[1], /NVLink/);
   assert.match(nodes[3], /42, 41.*▶ waits for node-17/s);
   const services = await rowsOf(it.page, "Services");
   assert.match(services[1], /bert-base.*node-18 50 %, node-20 50 %.*✓ serves/s);

@@ -105,7 +105,7 @@ function makeRows(parent, name, columns, verdictOf) {
 const NODES = [
   ["Node", (one) => one.node],
   ["Rack, zone, feed", (one) => [one.rack, one.zone, one.feed].filter(Boolean).join(", ") || "–"],
-  ["GPUs", (one) => `${num(one.usable_gpus, 0)} of ${num(one.gpus, 0)}`],
+  ["GPUs", (one) => `${num(one.usable_gpus, 0)} of ${num(one.gpus, 0)}${one.nvlink ? `, NVLink by ${num(one.nvlink, 0)}` : ""}`],
   ["Part, ready", (one) => `${num(one.revision, 0)}, ${num(one.ready, 0)}`],
   ["Carries", (one) => listed(one.carries, (it) => `${it.service} ${num(it.rate_rps, 0)}`) || "nothing"],
 ];

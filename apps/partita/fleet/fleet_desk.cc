@@ -9,6 +9,7 @@
 #include "decide/traces.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/part_services.h"
+#include "fleet/brain/status.h"
 
 namespace partita::cli {
 namespace {
@@ -164,23 +165,7 @@ Result<std::string> FleetDesk::drain(const std::string& name, bool back) {
 }
 
 Result<std::string> FleetDesk::explain(const std::string& of) const {
-  std::string text;
-  for (const auto& [name, part] : view_.parts) {
-    const fleet::Rates rates = fleet::rates_of(part);
-    if (!of.empty() && of != name && !rates.contains(of)) continue;
-    text += fmt::format("{}, revision {} by {}: {}\n", name, part.revision, part.by, part.cause);
-    for (const auto& [service, rate] : rates)
-      if (of.empty() || of == name || of == service)
-        text += fmt::format("  {} {:.4g} req/s\n", service, rate);
-    for (const fleet::Wait& wait : part.waits_for)
-      text += fmt::format("  once {} has carried out revision {}\n", wait.node, wait.revision);
-    for (const fleet::Carried& one : part.elsewhere)
-      text +=
-          fmt::format("  once other nodes carry {:.4g} req/s of {}\n", one.rate_rps, one.service);
-  }
-  if (!text.empty()) return text;
-  return bad_input("NODE|SERVICE", of.empty() ? "the fleet has no parts yet"
-                                              : fmt::format("no part is of '{}'", of));
+  return fleet::explain(view_, of);
 }
 
 }  // namespace partita::cli

@@ -176,7 +176,7 @@ Result<queue::Config> config_of(const QueueServeFlags& flags, const OpenDriver& 
 }
 
 // The host on a loop: processes looked at every now and then, driver calls on a thread, one at a
-// time. While tasks wait, what others have is looked at, too.
+// time. While tasks wait or run, what is there and what others have is looked at, too.
 class Server final : public QueueServer {
  public:
   struct Parts {
@@ -250,12 +250,11 @@ class Server final : public QueueServer {
                      host_->call_done(call, device, now());
                      if (!device) looked_ = 0;  // something may be there that it does not know of
                    });
-    if (host_->queue().planner().waiting().empty() || now() - looked_ < kLookAtOthers) return;
+    const bool idle = host_->queue().planner().waiting().empty() && attempts_of_tasks().empty();
+    if (!host_->wants_look() && (idle || now() - looked_ < kLookAtOthers)) return;
     looked_ = now();
     aside([this] { return instances_.look(); },
-          [this](const Result<queue::InstanceDoor::Seen>& seen) {
-            if (seen) host_->others(seen->others);
-          });
+          [this](const Result<queue::InstanceDoor::Seen>& seen) { host_->saw(seen); });
   }
 
   // While anything runs, and once before.

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "fleet/brain/part_services.h"
 #include "fleet/brain/testing/fleet_fixture.h"
 #include "forms/serving_forms.h"
 #include "verify/judge.h"
@@ -100,6 +101,56 @@ TEST(LanguageModelsInAFleet, GroupsAreNotAcrossWhatIsLeftOfDomains) {
       EXPECT_NEAR(fleet.carried("pair"), linked.carried("pair"), 1e-6 * rate);
     }
   }
+}
+
+// A group runs on the GPUs around one that was out, and is back: what comes beside goes there only
+// where the group moves together.
+TEST(LanguageModelsInAFleet, AGroupAroundAGpuThatIsBack) {
+  NodePlanner planner(language_ground_of_tests());
+  NodeRecord node = node_of_tests("n0", 3);
+  node.gpus[1].unusable = "it is out";
+  const auto planned = [&](const Rates& rates, const plan::ServingPlan* before, Moves moves) {
+    const auto services = parse_fleet_services("wanted", services_of_tests(rates))->services;
+    return planner.plan({node, services, 0, before, moves});
+  };
+  const auto pair = planned({{"pair", 5}}, nullptr, Moves::any);
+  ASSERT_TRUE(pair);
+  node.runs = pair->gpus;
+  node.gpus[1].unusable.clear();
+  for (const double rate : {100.0, 400.0, 800.0}) {
+    EXPECT_FALSE(planned({{"pair", 5}, {"s0", rate}}, &*pair, Moves::none)) << rate;
+    const auto beside = planned({{"pair", 5}, {"s0", rate}}, &*pair, Moves::any);
+    ASSERT_TRUE(beside) << to_string(beside.error());
+    std::map<std::string, std::vector<int>> on;
+    for (const plan::PlannedGpu& gpu : beside->gpus)
+      on[gpu.instances.front().service].push_back(gpu.index);
+    EXPECT_EQ(on["pair"].size(), 2U);
+    EXPECT_EQ(on["pair"].back() - on["pair"].front(), 1);
+    EXPECT_EQ(on["s0"].size(), 1U);
+  }
+}
+
+// A node has no other GPUs than those on which a group runs that is not wanted any more.
+TEST(LanguageModelsInAFleet, GpusOfAGroupThatGoesAreForOthers) {
+  NodePlanner planner(language_ground_of_tests());
+  NodeRecord node = node_of_tests("n0");
+  const auto planned = [&](const Rates& rates, const plan::ServingPlan* before) {
+    const auto services = parse_fleet_services("wanted", services_of_tests(rates))->services;
+    return planner.plan({node, services, 0, before, Moves::any});
+  };
+  node.runs = planned({{"pair", 5}}, nullptr)->gpus;
+  ASSERT_EQ(node.runs.size(), 2U);
+  const auto few = planned({{"lm", 6}, {"s0", 85}}, nullptr);  // it is not carried out yet
+  ASSERT_TRUE(few);
+  int used = 0;
+  for (double rate = 10; rate < 500; rate += 10) {
+    const auto more =
+        planned({{"lm", 6}, {"s0", 170}, {"s1", rate}, {"s2", 57}, {"s3", 23}}, &*few);
+    if (!more) continue;
+    for (const plan::PlannedGpu& gpu : more->gpus) EXPECT_LT(gpu.index, 2) << rate;
+    used = std::max(used, static_cast<int>(more->gpus.size()));
+  }
+  EXPECT_EQ(used, 2);
 }
 
 }  // namespace

@@ -63,17 +63,6 @@ bool same_terms(plan::Service a, plan::Service b, const Rates& beside) {
   return a == b;
 }
 
-// Its GPUs draw all that it may have, and a point of the tree keeps it from more.
-bool is_starved(const FleetView& view, const std::string& node) {
-  const auto draw = view.draws.find(node);
-  if (!view.budgets || !view.power || draw == view.draws.end()) return false;
-  const auto budget = std::ranges::find(view.budgets->nodes, node, &NodeBudget::node);
-  const auto load = std::ranges::find(view.power->nodes, node, &FleetLoad::node);
-  return budget != view.budgets->nodes.end() && !budget->limited_by.empty() &&
-         load != view.power->nodes.end() &&
-         draw->second >= (budget->watts - load->other_w) * kStarved;
-}
-
 // Some that its part is on cannot be used any more.
 bool lost_gpus(const NodeRecord& node, const Part* part) {
   return part != nullptr && std::ranges::any_of(part->plan.gpus, [&](const plan::PlannedGpu& gpu) {
@@ -108,6 +97,20 @@ std::string domain_of(const NodeRecord& node, Survive survive,
   if (survive == Survive::rack && !node.rack.empty()) return "rack " + node.rack;
   if (survive == Survive::zone && !node.zone.empty()) return "zone " + node.zone;
   return "node " + node.node;
+}
+
+std::string why_last(const FleetView& view, const std::string& node) {
+  const auto draw = view.draws.find(node);
+  if (!view.budgets || !view.power || draw == view.draws.end()) return {};
+  const auto budget = std::ranges::find(view.budgets->nodes, node, &NodeBudget::node);
+  const auto load = std::ranges::find(view.power->nodes, node, &FleetLoad::node);
+  if (budget == view.budgets->nodes.end() || budget->limited_by.empty() ||
+      load == view.power->nodes.end())
+    return {};
+  const double gpus_w = budget->watts - load->other_w;
+  if (draw->second < gpus_w * kStarved) return {};
+  return fmt::format("its GPUs draw {:.0f} W of the {:.0f} W that {} leaves them", draw->second,
+                     gpus_w, budget->limited_by);
 }
 
 struct Leader::Read {
@@ -310,7 +313,7 @@ void Leader::Work::look_at(const NodeRecord& record) {
   at.pending = at.part && at.part->revision > record.ready;
   at.able = record.trouble.empty() && !view_.overdue.contains(record.node);
   at.open = at.counts && at.able;
-  at.starved = is_starved(view_, record.node);
+  at.starved = !why_last(view_, record.node).empty();
   std::string models;
   for (const NodeGpu& gpu : record.gpus)
     if (gpu.unusable.empty() && !models.ends_with(gpu.model + ",")) models += gpu.model + ",";

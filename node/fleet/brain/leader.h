@@ -71,5 +71,8 @@ double missing_of(double need_rps, const std::map<std::string, double>& by_domai
 // What a node counts as, where so much may be lost at once. `feeds`: feeds_of the tree of power.
 std::string domain_of(const NodeRecord& node, Survive survive,
                       const std::map<std::string, std::string>& feeds);
+// Why a node gets more only where no other has room: its GPUs draw nearly all of their budget.
+// Empty: it does not come last.
+std::string why_last(const FleetView& view, const std::string& node);
 
 }  // namespace partita::fleet

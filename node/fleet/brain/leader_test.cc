@@ -6,6 +6,7 @@
 #include "base/test_rounds.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/part_services.h"
+#include "fleet/brain/status.h"
 #include "fleet/brain/testing/fleet_fixture.h"
 #include "forms/serving_forms.h"
 #include "plan/changes.h"
@@ -391,6 +392,13 @@ TEST(Leader, NodesWithoutPowerComeLast) {
     fleet.want({{"a", 0.6 * node}, {"b", 0.6 * node}});
     fleet.settle();
     EXPECT_EQ(fleet.view.nodes.at("n0").carries.empty(), draw > 950) << draw;
+    for (const char* of : {"", "n0", "n1", "a"}) {  // who asks hears why
+      const auto said = explain(fleet.view, of).value_or("");
+      const bool says = said.find(
+                            "n0 gets more only where no other node has room: its GPUs draw "
+                            "960 W of the 1000 W that A leaves them") != std::string::npos;
+      EXPECT_EQ(says, draw > 950 && of != std::string("n1")) << of << ": " << said;
+    }
     fleet.want({{"a", 0.8 * node}, {"b", 0.8 * node}, {"c", 0.6 * node}});
     fleet.settle();
     EXPECT_FALSE(fleet.view.nodes.at("n0").carries.empty());

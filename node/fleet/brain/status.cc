@@ -33,6 +33,7 @@ NodeStatus node_status(const FleetView& view, const std::string& name) {
   status.rack = node.rack, status.zone = node.zone, status.feed = node.feed;
   status.gateway = node.gateway, status.grpc = node.grpc;
   status.gpus = static_cast<int>(node.gpus.size());
+  status.nvlink = node.nvlink;
   status.usable_gpus = static_cast<int>(
       std::ranges::count_if(node.gpus, [](const NodeGpu& gpu) { return gpu.unusable.empty(); }));
   status.taken = node.taken, status.ready = node.ready;
@@ -129,6 +130,9 @@ void describe(Form& f, NodeStatus& node) {
   f.boolean("drained", node.drained, "it shall carry nothing");
   f.integer("gpus", node.gpus, kNotNegative, "of the node");
   f.integer("usable_gpus", node.usable_gpus, kNotNegative, "for services");
+  f.optional(node.nvlink != 0)
+      .integer("nvlink", node.nvlink, {.high = kMostGpus},
+               "so many of its GPUs at a time are linked; missing: it is not said");
   f.whole("revision", node.revision, kNotNegative, "of its newest part; 0: it has none");
   f.whole("taken", node.taken, kNotNegative, "the newest that it took");
   f.whole("ready", node.ready, kNotNegative, "the newest that it has carried out");
@@ -374,10 +378,11 @@ std::string status_text(const FleetStatus& status) {
   if (const std::string why = why_no_services(status); !why.empty()) text += why + "\n";
   if (!status.fault.empty())
     text += "not known now, all of this is as it was: " + status.fault + "\n";
-  Table nodes{{"node", "rack", "GPUs", "part", "ready", "state"}, {}};
+  Table nodes{{"node", "rack", "GPUs", "NVLink", "part", "ready", "state"}, {}};
   for (const NodeStatus& one : status.nodes)
     nodes.rows.push_back({one.node, one.rack.empty() ? "-" : one.rack,
                           fmt::format("{} of {}", one.usable_gpus, one.gpus),
+                          one.nvlink > 0 ? fmt::format("by {}", one.nvlink) : "-",
                           std::to_string(one.revision), std::to_string(one.ready),
                           sentence_of(one)});
   if (!nodes.rows.empty()) text += to_string(nodes);
@@ -396,6 +401,32 @@ std::string status_text(const FleetStatus& status) {
   for (const std::string& one : status.proposed) text += "  " + one + "\n";
   for (const std::string& one : status.damaged) text += "cannot be read: " + one + "\n";
   return text;
+}
+
+Result<std::string> explain(const FleetView& view, const std::string& of) {
+  std::string text;
+  for (const auto& [name, part] : view.parts) {
+    const Rates rates = rates_of(part);
+    if (!of.empty() && of != name && !rates.contains(of)) continue;
+    text += fmt::format("{}, revision {} by {}: {}\n", name, part.revision, part.by, part.cause);
+    for (const auto& [service, rate] : rates)
+      if (of.empty() || of == name || of == service)
+        text += fmt::format("  {} {:.4g} req/s\n", service, rate);
+    for (const Wait& wait : part.waits_for)
+      text += fmt::format("  once {} has carried out revision {}\n", wait.node, wait.revision);
+    for (const Carried& one : part.elsewhere)
+      text +=
+          fmt::format("  once other nodes carry {:.4g} req/s of {}\n", one.rate_rps, one.service);
+  }
+  // Of a service, too, what it was not put on.
+  const bool of_service = !text.empty() && !view.parts.contains(of);
+  for (const auto& [name, node] : view.nodes)
+    if (const std::string why = why_last(view, name);
+        !why.empty() && (of.empty() || of == name || of_service))
+      text += fmt::format("{} gets more only where no other node has room: {}\n", name, why);
+  if (!text.empty()) return text;
+  return bad_input("NODE|SERVICE", of.empty() ? "the fleet has no parts yet"
+                                              : fmt::format("no part is of '{}'", of));
 }
 
 DocumentKind status_kind() {

@@ -20,6 +20,7 @@ struct NodeStatus {
   std::string gateway = {}, grpc = {};  // addresses of its gateway
   bool there = true, drained = false;
   int gpus = 0, usable_gpus = 0;
+  int nvlink = 0;                           // so many GPUs at a time are linked; 0: not said
   long revision = 0, taken = 0, ready = 0;  // of its newest part; that it took; carried out
   std::string trouble = {};
   std::string waits_for = {};  // nodes, where its newest part is not taken yet
@@ -93,5 +94,8 @@ Result<FleetStatus> parse_status(const std::string& file, std::string_view text)
 std::string status_json(const FleetStatus& status);
 std::string status_text(const FleetStatus& status);
 DocumentKind status_kind();
+// Why nodes carry what they carry, for whom they wait, and which come last: of a node, of a
+// service, or of all. bad_input: no part is of it.
+Result<std::string> explain(const FleetView& view, const std::string& of);
 
 }  // namespace partita::fleet

@@ -72,6 +72,20 @@ TEST(Status, ItSaysHowLongAnAnswerIsPromisedToTake) {
   EXPECT_EQ(parse_status("s", status_json(*status))->services.at(1).answer_ms, 4900);
 }
 
+TEST(Status, SaysWhichGpusAreLinked) {
+  FleetView view;
+  view.nodes = {{"n0", node_of_tests("n0", 6)}, {"n1", node_of_tests("n1")}};
+  view.nodes["n0"].nvlink = 4;
+  const auto status = status_of(view, "f");
+  const auto read = parse_status("s", status_json(*status));
+  ASSERT_TRUE(read.has_value()) << to_string(read.error());
+  EXPECT_EQ(read->nodes.at(0).nvlink, 4);
+  EXPECT_EQ(read->nodes.at(1).nvlink, 0);
+  const std::string text = status_text(*read);
+  EXPECT_NE(text.find("6 of 6  by 4"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 of 2  -"), std::string::npos) << text;
+}
+
 TEST(Status, WhatIsNotHeardIsUnknown) {
   FleetStatus status{.fleet = "f", .converged = true};
   status.nodes = {{.node = "n", .state = "ready"}};

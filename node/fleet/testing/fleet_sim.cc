@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +23,8 @@
 #include "fleet/etcd/memory_store.h"
 #include "fleet/testing/fault_store.h"
 #include "fleet/testing/sim_batches.h"
+#include "fleet/testing/sim_clients.h"
+#include "fleet/testing/sim_places.h"
 #include "verify/judge.h"
 #include "verify/pool_memo.h"
 
@@ -37,9 +41,7 @@ constexpr std::int64_t kUnderWayMs = kRecoveryMs;
 constexpr std::int64_t kFaultEveryMs = 90'000;
 constexpr std::int64_t kStartMs = 1'767'571'200'000;
 constexpr double kLostCalls = 0.003;
-constexpr double kLeastAsked = 0.5, kMostAsked = 1.8;  // by clients, times the rate in the file
-constexpr std::int64_t kSaidMs = 15'000;               // what was asked for in vain, so long after
-constexpr double kToldExact = 0.85;  // a node tells of a rate that moves by more than a tenth
+constexpr std::int64_t kSaidMs = 15'000;  // what was asked for in vain, so long after
 constexpr std::size_t kMostWrong = 20;
 const std::string kLentInTheWay = "what is lent is in the way: ";  // of a part
 
@@ -62,6 +64,7 @@ struct SimNode {
   Rates arriving, uncarried;
   std::map<std::string, std::int64_t> uncarried_ms;  // when it was counted last
   std::unique_ptr<SimBatches> jobs;                  // null: it has none
+  std::vector<NodeGpu> fallen;                       // GPUs that are not listed any more
 };
 
 Rates lower(const Rates& a, const Rates& b) {
@@ -142,42 +145,6 @@ void forget_uncarried(SimNode& node, const Rates& all, const Rates& asked, std::
   });
 }
 
-// Clients ask for more or less than the file says.
-class Clients {
- public:
-  explicit Clients(std::uint64_t seed) : rng_(seed) {}
-  void ask_otherwise(const Rates& file) {
-    for (const auto& [service, rate] : file)
-      times_[service] = kLeastAsked + (kMostAsked - kLeastAsked) * rng_.uniform();
-    hear(file);
-  }
-  long version() const { return version_; }
-  // The file has these rates from now on.
-  void hear(const Rates& file) {
-    ++version_;
-    asked_ = file;
-    for (auto& [service, rate] : asked_) rate *= times_.at(service);
-  }
-  const Rates& asked() const { return asked_; }
-
- private:
-  Rng rng_;
-  Rates times_, asked_;  // times the rate in the file
-  long version_ = 0;
-};
-
-// What clients ask for is what is planned for, whoever carries it, or nobody.
-std::vector<std::string> faults_of_need(const Decision& decision, const Rates& asked) {
-  std::vector<std::string> faults;
-  for (const auto& [service, rate] : asked) {
-    const auto one = std::ranges::find(decision.services, service, &ServiceOutlook::name);
-    if (one->need_rps < rate * kToldExact)
-      faults.push_back(fmt::format("{:.4g} req/s of {} are asked for, {:.4g} planned for", rate,
-                                   service, one->need_rps));
-  }
-  return faults;
-}
-
 // Rates of simulations with language models and jobs are on steps: what pools carry of them is
 // known from other ones.
 double on_step(double rate) {
@@ -206,29 +173,6 @@ std::vector<std::string> language_models(const std::vector<SimNode>& nodes, Rng&
       nodes, [](const SimNode& node) { return node.record.gpus.size() >= 2; });
   if (wide >= 4 && rng.below(2) == 0) names.emplace_back("pair");
   return names;
-}
-
-// Of what the node carries of a service what is left without that GPU: groups of which it is one
-// carry nothing more. A pipeline has that of the step that lost most.
-double left_without(const NodeRecord& node, const std::string& service, int gpu) {
-  double least = 1;
-  for (const std::string& pool : pools_of_tests(service)) {
-    double all = 0, kept = 0, of_group = 0;
-    int seen = 0;  // of the group
-    bool hit = false;
-    for (const plan::PlannedGpu& there : node.runs)
-      for (const plan::PlannedInstance& one : there.instances) {
-        if (one.service != pool) continue;
-        all += one.throughput.value;
-        of_group += one.throughput.value;
-        hit = hit || there.index == gpu;
-        if (++seen < one.group) continue;
-        if (!hit) kept += of_group;
-        seen = 0, of_group = 0, hit = false;
-      }
-    if (all > 0) least = std::min(least, kept / all);
-  }
-  return least;
 }
 
 // Makes the part of a node fit beside what is lent there, as its agent does: by a plan of its own
@@ -312,9 +256,11 @@ std::vector<std::string> faults_of_parts(MemoryStore& store, const Keys& keys,
     before = part->revision;
     const auto node =
         std::ranges::find(nodes, part->node, [](const SimNode& is) { return is.record.node; });
-    const int count = node == nodes.end() ? 0 : static_cast<int>(node->record.gpus.size());
-    if (std::string fault = fault_of_part(*part, count, memo); !fault.empty())
+    if (node == nodes.end()) return {part->node + " is no node"};
+    const std::size_t count = node->record.gpus.size() + node->fallen.size();
+    if (std::string fault = fault_of_part(*part, static_cast<int>(count), memo); !fault.empty())
       faults.push_back(fault);
+    std::ranges::move(faults_of_groups(node->record, part->plan.gpus), std::back_inserter(faults));
   }
   return faults;
 }
@@ -484,6 +430,7 @@ class FleetSim {
       SimNode& node = nodes_.emplace_back();
       node.record = node_of_tests(fmt::format("n{:02}", n), 1 + static_cast<int>(rng_.below(3)));
       node.record.rack = fmt::format("r{}", n % 3);
+      places_.put(node.record, n);
       if (options_.seed % 3 == 0) node.record.gateway = node.record.node + ":80";
       node.pace = drawn_pace(rng_);
       node.off_ms = static_cast<std::int64_t>(rng_.below(1'200'000)) - 600'000;
@@ -493,13 +440,15 @@ class FleetSim {
     survives_ = rng_.below(3) == 0;
     asks_ = options_.seed % 4 == 1;
     wanted_.approval = asks_ ? Approval::approve : Approval::automatic;
-    wanted_.survive = survives_ ? Survive::node : Survive::none;
+    wanted_.survive = places_.survive(survives_ ? Survive::node : Survive::none);
+    survives_ = wanted_.survive != Survive::none;
     const double load = slices_ * (survives_ ? 0.2 : 0.35);  // room for what is lost
     for (int s = 0; s < 2 + count / 2; ++s) rates_[fmt::format("s{}", s)] = 0;
     if (rng_.below(beside_ ? 12 : 3) == 0) rates_["way"] = 0;  // they take most of the time
     if (beside_ && rng_.below(2) == 0)
       for (const std::string& name : language_models(nodes_, rng_))
         rates_[name] = 0, ++report_.language;
+    for (const std::string& name : places_.groups()) rates_[name] = 0, ++report_.language;
     for (auto& [name, rate] : rates_) {
       rate = rate_per_slice(name) * load / static_cast<double>(rates_.size()) *
              (0.4 + 1.2 * rng_.uniform());
@@ -575,13 +524,14 @@ class FleetSim {
 
   void trouble() {
     next_fault_ms_ = now_ + static_cast<std::int64_t>(rng_.exponential() * kFaultEveryMs);
+    if (const std::string feed = places_.failing_feed(); !feed.empty()) return lose_feed(feed);
     SimNode& node = nodes_[rng_.below(nodes_.size())];
     const auto soon = [&](double mean_ms) {
       return now_ + 2000 + static_cast<std::int64_t>(rng_.exponential() * mean_ms);
     };
     switch (rng_.below(8)) {
       case 0:
-        if (node.alive && away(nodes_) == 0) die(node, soon(300'000));
+        if (node.alive && away(nodes_) == 0) die({&node}, soon(300'000));
         break;
       case 1:
         if (node.alive && away(nodes_) == 0) cut_off(node, soon(120'000));
@@ -615,13 +565,17 @@ class FleetSim {
   }
 
   // Who carried something of a service is lost: it may have less for some time. With `survive`, not
-  // by the first loss after a calm spell, if there was room for what it needs then.
-  void excuse(const SimNode& node) {
-    const bool first = survives_ && !lost_since_calm_ && converged_;
+  // by the first loss after a calm spell, if there was room for what it needs then, and they are
+  // together what may be lost.
+  void excuse(const std::vector<SimNode*>& lost) {
+    std::set<std::string> domains;
+    for (const SimNode* node : lost) domains.insert(lost_together(node->record, wanted_.survive));
+    const bool first = survives_ && !lost_since_calm_ && converged_ && domains.size() == 1;
     lost_since_calm_ = true;
-    for (const Carried& one : node.record.carries)
-      if (!first || has_no_room(one.service, true))
-        excused_ms_[one.service] = recovered_ms(nodes_, now_);
+    for (const SimNode* node : lost)
+      for (const Carried& one : node->record.carries)
+        if (!first || has_no_room(one.service, true))
+          excused_ms_[one.service] = recovered_ms(nodes_, now_);
   }
   // What is short already takes longer.
   void excuse_all() {
@@ -629,23 +583,35 @@ class FleetSim {
       if (until > now_) until = std::max(until, recovered_ms(nodes_, now_));
   }
 
-  void die(SimNode& node, std::int64_t until) {
-    tell(node.record.node + " dies");
-    ++report_.deaths;
+  void lose_feed(const std::string& feed) {
+    std::vector<SimNode*> hang;
+    for (SimNode& node : nodes_)
+      if (node.record.feed == feed) hang.push_back(&node);
+    if (hang.empty() || away(nodes_) != 0) return;
+    tell("feed " + feed + " fails");
+    ++report_.feeds_lost;
+    die(hang, now_ + 2000 + static_cast<std::int64_t>(rng_.exponential() * 200'000));
+  }
+  // All of them at once.
+  void die(const std::vector<SimNode*>& lost, std::int64_t until) {
     excuse_all();
-    excuse(node);
-    node.alive = false;
+    excuse(lost);
+    for (SimNode* node : lost) {
+      tell(node->record.node + " dies");
+      ++report_.deaths;
+      node->alive = false;
+      node->agent.reset();
+      if (node->jobs) node->jobs->node_dies(now_, node->record);
+      node->carrying = false;
+      node->back_ms = until;
+    }
     carried_.changed();
-    node.agent.reset();
-    if (node.jobs) node.jobs->node_dies(now_, node.record);
-    node.carrying = false;
-    node.back_ms = until;
   }
   void cut_off(SimNode& node, std::int64_t until) {
     tell(node.record.node + " is cut off");
     ++report_.cuts;
     excuse_all();
-    excuse(node);
+    excuse({&node});
     node.cut = true;
     carried_.changed();
     node.way->cut(true);
@@ -675,13 +641,23 @@ class FleetSim {
     wish(fmt::format("{} has a rate of {:.4g}", one->first, one->second));
   }
   void lose_gpu(SimNode& node, std::int64_t until) {
-    NodeGpu& gpu = node.record.gpus[rng_.below(node.record.gpus.size())];
-    if (!gpu.unusable.empty() || !node.alive) return;
-    tell(fmt::format("{} loses GPU {}", node.record.node, gpu.index));
-    gpu.unusable = "off the bus";
+    if (node.record.gpus.empty()) return;
+    const auto at =
+        node.record.gpus.begin() + static_cast<std::ptrdiff_t>(rng_.below(node.record.gpus.size()));
+    if (!at->unusable.empty() || !node.alive) return;
+    const NodeGpu gpu = *at;
+    const bool falls_out = places_.falls_out();
+    tell(fmt::format("{} {} GPU {}", node.record.node,
+                     falls_out ? "does not list any more" : "loses", gpu.index));
+    at->unusable = "off the bus";
+    if (falls_out) {
+      ++report_.fell_out;
+      node.fallen.push_back(gpu);
+      node.record.gpus.erase(at);
+    }
     node.well_ms = until;
     excuse_all();
-    excuse(node);
+    excuse({&node});
     // The node's own agent keeps what is left.
     for (Carried& one : node.record.carries)
       one.rate_rps *= left_without(node.record, one.service, gpu.index);
@@ -727,6 +703,9 @@ class FleetSim {
     if (node.well_ms != 0 && now_ >= node.well_ms) {
       node.well_ms = 0;
       for (NodeGpu& gpu : node.record.gpus) gpu.unusable.clear();
+      for (NodeGpu& gpu : node.fallen) gpu.lent.clear(), node.record.gpus.push_back(gpu);
+      node.fallen.clear();
+      std::ranges::sort(node.record.gpus, {}, &NodeGpu::index);
     }
     if (!node.record.trouble.empty() && node.agent && now_ >= node.carried_ms) {
       node.record.trouble.clear();
@@ -831,13 +810,15 @@ class FleetSim {
     const Part& part = *node.content;
     node.carrying = false;
     for (const plan::PlannedGpu& gpu : part.plan.gpus) {
-      const NodeGpu& is = node.record.gpus.at(static_cast<std::size_t>(gpu.index));
-      if (!is.unusable.empty()) return;  // lost meanwhile: another part comes
+      const auto is = std::ranges::find(node.record.gpus, gpu.index, &NodeGpu::index);
+      if (is == node.record.gpus.end() || !is->unusable.empty())
+        return;  // lost meanwhile: another part comes
     }
     node.record.carries = carried_of(rates_of(part));
     carried_.changed();
     node.record.runs = part.plan.gpus;
     for (const std::string& fault : faults_of_owners(node.record, node.record.runs)) wrong(fault);
+    report_.groups += groups_on(node.record.runs);
     node.record.ready = part.revision;
     tell(fmt::format("{} has carried out revision {}", node.record.node, part.revision));
   }
@@ -917,17 +898,34 @@ class FleetSim {
           carried_.of(one.name) < one.need_rps * (1 - 1e-5))
         fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, carried_.of(one.name),
                           one.need_rps));
+    check_groups(*decision, fault);
     if (survives_) check_survives();
   }
 
+  void check_groups(const Decision& decision, const std::function<void(std::string)>& fault) {
+    for (const auto& [service, gpus] : {std::pair{"pair", 2}, {"quad", 4}}) {
+      const auto is = std::ranges::find(decision.services, service, &ServiceOutlook::name);
+      if (is == decision.services.end() || carried_.of(service) >= is->need_rps * (1 - 1e-5))
+        continue;
+      for (const SimNode& node : nodes_)
+        if (std::ranges::count(wanted_.drained, node.record.node) == 0 &&
+            node.record.trouble.empty() && has_free_domain(node.record, gpus))
+          fault(fmt::format("{} is short, and {} has {} linked GPUs", service, node.record.node,
+                            gpus));
+    }
+  }
+
   void check_survives() {
-    for (const SimNode& lost : nodes_)
-      for (const Carried& one : lost.record.carries)
-        if (!has_no_room(one.service, true) &&
-            carried_.of(one.service) - one.rate_rps < rates_[one.service] * (1 - 1e-5))
-          wrong(fmt::format("without {}, {} has {:.4g} of {:.4g} req/s", lost.record.node,
-                            one.service, carried_.of(one.service) - one.rate_rps,
-                            rates_[one.service]));
+    std::map<std::string, Rates> lost;
+    for (const SimNode& node : nodes_)
+      for (const Carried& one : node.record.carries)
+        lost[lost_together(node.record, wanted_.survive)][one.service] += one.rate_rps;
+    for (const auto& [what, rates] : lost)
+      for (const auto& [service, rate] : rates)
+        if (!has_no_room(service, true) &&
+            carried_.of(service) - rate < rates_[service] * (1 - 1e-5))
+          wrong(fmt::format("without {}, {} has {:.4g} of {:.4g} req/s", what, service,
+                            carried_.of(service) - rate, rates_[service]));
   }
 
   const FleetSimOptions options_;
@@ -935,6 +933,7 @@ class FleetSim {
   const FleetGround ground_ = ground_of(options_);
   NodePlanner own_plans_{ground_};
   Rng rng_, rng_stuck_{options_.seed * 104'729 + 5};
+  SimPlaces places_{options_.seed};
   FleetSimReport report_;
   MemoryStore store_;
   const Keys keys_{"sim"};

@@ -33,11 +33,14 @@ const std::string& whole(const hw::GpuModel& model) {
   return std::ranges::max_element(model.profiles, {}, &hw::MigProfile::gpcs)->name;
 }
 
-// What is not the queue's: instances of services, and GPUs that are lost.
-std::vector<Place> others_of(const NodeRecord& node) {
+// What is not the queue's: instances of services, and those of its GPUs that are lost.
+std::vector<Place> others_of(const NodeRecord& node, const queue::Config& queue) {
   std::vector<Place> all;
-  for (const NodeGpu& gpu : node.gpus)
-    if (!gpu.unusable.empty()) all.push_back({gpu.index, whole(model_of(gpu.model)), 0, ""});
+  for (const int gpu : queue.indices) {
+    const auto is = std::ranges::find(node.gpus, gpu, &NodeGpu::index);
+    if (is == node.gpus.end() || !is->unusable.empty())
+      all.push_back({gpu, whole(queue.models.front()), 0, ""});
+  }
   for (const plan::PlannedGpu& gpu : node.runs)
     for (const plan::PlannedInstance& one : gpu.instances)
       all.push_back({gpu.index, one.profile, one.start, ""});
@@ -117,7 +120,7 @@ struct SimBatches::Of {
     world.now = std::max(world.now, queue::test::kEpoch + now_ms * kNanosPerMilli);
   }
   void open(const NodeRecord& node) {
-    world.others = others_of(node);
+    world.others = others_of(node, config);
     auto opened = queue::Host::open(config, {store, world, world}, world.now);
     CHECK(opened.has_value());
     host = *std::move(opened);
@@ -216,16 +219,12 @@ void SimBatches::node_dies(std::int64_t now_ms, NodeRecord& node) {
   of_->at(now_ms);
   agent_ends();
   of_->world.reboot();
+  of_->could_begin_ms = 0;  // it begins nothing while it is away
   of_->tell(node);
 }
-// A queue finds its instances when it begins.
 void SimBatches::loses_gpu(std::int64_t now_ms, NodeRecord& node, int gpu) {
   of_->at(now_ms);
   of_->world.lose(gpu);
-  if (of_->host) {
-    agent_ends();
-    of_->open(node);
-  }
   of_->tell(node);
 }
 
@@ -233,10 +232,10 @@ bool SimBatches::turn(std::int64_t now_ms, NodeRecord& node, bool in_change) {
   of_->at(now_ms);
   if (now_ms >= of_->next_job_ms) of_->come(now_ms);
   if (of_->host->queue().tasks().empty() && of_->world.instances.empty()) return false;
-  of_->world.others = others_of(node);
-  if (now_ms - of_->looked_ms >= kLookMs) {
+  of_->world.others = others_of(node, of_->config);
+  if (now_ms - of_->looked_ms >= kLookMs || of_->host->wants_look()) {
     of_->looked_ms = now_ms;
-    of_->host->others(of_->world.others);
+    of_->host->saw(of_->world.look());
     of_->wake = of_->host->turn(of_->world.now).value_or(INT64_MAX);
     of_->look_at_waiting(node, now_ms, in_change);
   } else if (of_->world.now >= of_->wake || of_->some_ended()) {

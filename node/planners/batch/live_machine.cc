@@ -65,7 +65,10 @@ void LiveMachine::ended(long id) {
   for (const int node : found->second.nodes) {
     Instance& instance = instances_.at(node);
     CHECK(instance.task == id);
-    instance = {};
+    if (instance.gone)
+      instances_.erase(node);
+    else
+      instance = {};
   }
   running_.erase(found);
   ++surprises_;
@@ -74,6 +77,19 @@ void LiveMachine::ended(long id) {
 void LiveMachine::found(int node) {
   CHECK(instances_.emplace(node, Instance{}).second);
   ++surprises_;
+}
+
+std::optional<long> LiveMachine::gone(int node) {
+  const auto found = instances_.find(node);
+  if (found == instances_.end()) return {};
+  ++surprises_;
+  Instance& instance = found->second;
+  if (instance.state == Instance::State::busy) {
+    instance.gone = true;
+    return instance.task;
+  }
+  if (instance.state == Instance::State::idle) instances_.erase(found);
+  return {};
 }
 
 void LiveMachine::change_began(const LiveChange& change, Nanos now) {

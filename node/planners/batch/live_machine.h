@@ -52,6 +52,9 @@ class LiveMachine {
   void ended(long id);
   // An instance that is there, though nobody here decided it; idle.
   void found(int node);
+  // One that is not there any more, though nobody here decided it: the task that runs on it, whose
+  // other instances are idle once it has ended. None: nothing does, or it is being changed.
+  std::optional<long> gone(int node);
   void change_began(const LiveChange& change, Nanos now);
   // What came of it: done, or refused, and then the node is as it was before.
   void changed(const LiveChange& change, bool done);
@@ -99,6 +102,7 @@ class LiveMachine {
     enum class State { creating, idle, busy, destroying } state = State::idle;
     Nanos until = 0;  // expected end of creating or destroying
     long task = 0;    // busy
+    bool gone = false;
   };
   void count_room();
   bool open(int node) const;

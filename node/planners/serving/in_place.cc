@@ -197,7 +197,14 @@ plan::ServingPlan in_place_of(const plan::ServingPlan& current, plan::ServingPla
   const plan::ServingPlan as_made = plan;
   std::ranges::stable_sort(plan.gpus, {}, &PlannedGpu::index);
   std::map<std::string, std::vector<PlannedGpu*>> wanted;
-  for (PlannedGpu& gpu : plan.gpus) wanted[model_of(plan, gpu)].push_back(&gpu);
+  // Those of a group follow one another, though others may be between them where it runs: a GPU
+  // that was out, and is back.
+  std::set<const PlannedGpu*> seen;
+  for (const plan::InstanceAt& one : plan::instances_of(plan.gpus))
+    for (const PlannedGpu* const gpu : one.gpus)
+      if (seen.insert(gpu).second)
+        wanted[model_of(plan, *gpu)].push_back(
+            &plan.gpus[static_cast<std::size_t>(gpu - plan.gpus.data())]);
   for (const auto& [model, gpus] : wanted) {
     std::vector<PlannedGpu> there;
     for (const PlannedGpu& gpu : current.gpus)

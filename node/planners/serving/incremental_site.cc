@@ -105,13 +105,14 @@ class Reader {
       if (one.instance->group == 1) continue;
       const int unit = unit_of(model_of(current, *one.gpus.front()), one.instance->group);
       SiteGpu group{{}, unit, {}, {}};
+      if (unit < 0 || at(one.instance->group) != one.gpus.size()) continue;
+      add(*one.instance, group);
+      if (group.running.empty()) continue;  // its GPUs are free
       for (const plan::PlannedGpu* const gpu : one.gpus) {
         known.emplace(gpu->index, kUnusable);
         group.indices.push_back(gpu->index);
       }
-      if (unit < 0 || at(one.instance->group) != one.gpus.size()) continue;
-      add(*one.instance, group);
-      if (!group.running.empty()) site_.gpus.push_back(std::move(group));
+      site_.gpus.push_back(std::move(group));
     }
     for (const plan::PlannedGpu& gpu : current.gpus) {
       const int model = model_of(current, gpu);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -130,7 +131,8 @@ Result<std::vector<Shown>> Host::list(const Page& page, Nanos now) const {
 
 std::optional<Nanos> Host::turn(Nanos now) {
   now_ = std::max(now_, now);
-  for (Event& event : doors_.attempts.ended()) events_.push_back(std::move(event));
+  for (Event& event : doors_.attempts.ended())
+    (is_failure(event) ? failed_ : events_).push_back(std::move(event));
   if (stuck_ && !flush()) return now_ + kRetryKeep;
   // What is started may fail at once, which the brain should hear of.
   std::optional<Nanos> wake;
@@ -144,6 +146,12 @@ std::optional<Nanos> Host::turn(Nanos now) {
   }
   if (!events_.empty()) return now_;
   return wake;
+}
+
+// But for those that were asked to end.
+bool Host::is_failure(const Event& event) const {
+  const auto* const ended = std::get_if<Ended>(&event);
+  return ended != nullptr && ended->status != 0 && queue_.tasks().at(ended->task).ending.empty();
 }
 
 // What attempts have taken that ended, and where those stand that begin.
@@ -240,6 +248,17 @@ void Host::call_done(const Call& call, const Result<std::string>& device, Nanos 
   if (!device) changed.error = device.error();
   events_.emplace_back(std::move(changed));
   now_ = std::max(now_, now);
+}
+
+void Host::saw(const Result<InstanceDoor::Seen>& seen) {
+  if (seen) {
+    others(seen->others);
+    std::set<int> there;
+    for (const Place& place : seen->ours) there.insert(node_at(spots_, place));
+    for (const int node : queue_.instances())
+      if (!there.contains(node)) events_.emplace_back(Gone{node});
+  }
+  std::ranges::move(std::exchange(failed_, {}), std::back_inserter(events_));
 }
 
 void Host::others(const std::vector<Place>& places) {

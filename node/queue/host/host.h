@@ -71,6 +71,12 @@ class Host {
   };
   std::optional<Call> next_call();
   void call_done(const Call& call, const Result<std::string>& device, Nanos now);
+  // Whether somebody should look what is there: an attempt has failed, perhaps with its instance.
+  // What it means is decided once saw() says it.
+  bool wants_look() const { return !failed_.empty(); }
+  // What a look between two driver calls has seen: what runs on instances that are gone is lost,
+  // and begins elsewhere.
+  void saw(const Result<InstanceDoor::Seen>& seen);
   // Places that others have now: nothing is planned there.
   void others(const std::vector<Place>& places);
 
@@ -82,6 +88,7 @@ class Host {
   Host(Queue queue, std::vector<Spot> spots, const HostDoors& doors)
       : queue_(std::move(queue)), spots_(std::move(spots)), doors_(doors) {}
   bool flush();
+  bool is_failure(const Event& event) const;
   void measure(Outputs& outputs);
   void price(const Task& task, Run& run) const;
   void perform(const Action& action, Nanos now);
@@ -93,6 +100,7 @@ class Host {
   std::set<int> closed_;     // nodes that others have
   HostDoors doors_;
   std::vector<Event> events_;     // not yet told to the brain
+  std::vector<Event> failed_;     // nor these, before somebody has looked
   std::optional<Outputs> stuck_;  // not yet on disk
   std::deque<Call> calls_;
   // Per attempt under way that was begun here, of its instances; nothing: they are not measured.

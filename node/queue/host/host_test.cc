@@ -149,6 +149,67 @@ TEST(QueueHost, OthersComeAndGo) {
   EXPECT_EQ(bench.world.starts.back().places[0].profile, "7g.80gb");
 }
 
+// What ran on a GPU that is lost begins on the other one, though nobody retries it, whether it fails
+// by that or hangs; an instance that was idle there is not used. What fails by itself has failed.
+TEST(QueueHost, WhatRanOnALostGpuIsLostAndBeginsElsewhere) {
+  for (const bool hangs : {false, true}) {
+    World world{a100()};
+    MemoryStore store;
+    Machine machine(world, store, test::config_on(a100(), 2));
+    Spec spec{.name = "long", .command = "true", .user = "anna", .profiles = {"3g.40gb"}};
+    spec.times = {{0, 600}};
+    spec.count = 4;
+    ASSERT_TRUE(machine.submit(spec));
+    Spec brief = spec;
+    brief.count = 1, brief.profiles = {"1g.10gb"}, brief.times = {{0, 1}};
+    ASSERT_TRUE(machine.submit(brief));
+    world.status = [](const Task& task) { return task.id == 4 ? 3 : 0; };
+    machine.run_until(world.now + 30 * kSec);
+    ASSERT_EQ(world.starts.size(), 5U);
+    const int gpu = world.starts.back().places[0].gpu;  // where one is idle now
+    long lost = 0;
+    for (const Task& task : world.starts) lost += task.places[0].gpu == gpu && task.id < 4 ? 1 : 0;
+    ASSERT_GT(lost, 0);
+    world.lose(gpu, hangs);
+    world.others = {{gpu, "7g.80gb", 0, ""}};
+    machine.host().saw(world.look());
+    ASSERT_TRUE(machine.submit(brief));
+    EXPECT_TRUE(machine.run_until(world.now + 10'000 * kSec)) << "it stands still";
+    EXPECT_EQ(world.faults, std::vector<std::string>());
+    long told = 0;
+    for (const auto& [key, run] : store.all_runs) {
+      const bool there = run.places[0].gpu == gpu;
+      told += run.outcome == "lost" && there ? 1 : 0;
+      EXPECT_TRUE(run.outcome == "lost" ? there
+                                        : run.outcome == (run.task == 4 ? "failed" : "done"))
+          << run.outcome;
+    }
+    EXPECT_GE(told, lost);
+    EXPECT_LE(told, lost + 1);  // task 4 may have been there, too
+    for (long id = 1; id <= 6; ++id)
+      EXPECT_EQ(machine.host().show(id, world.now)->task.state,
+                id == 4 ? State::failed : State::done)
+          << id;
+  }
+}
+
+// A task that takes its GPU with it, wherever it begins, fails some day.
+TEST(QueueHost, WhoLosesItsInstanceAgainAndAgainFails) {
+  Bench bench;
+  Spec spec{.name = "long", .command = "true", .user = "anna", .profiles = {"7g.80gb"}};
+  spec.times = {{0, 600}};
+  ASSERT_TRUE(bench.machine.submit(spec));
+  for (int times = 0; times < 20 && bench.machine.host().queue().open() > 0; ++times) {
+    bench.machine.run_until(bench.world.now + 60 * kSec);
+    bench.world.lose(0);  // and it is back at once
+    bench.machine.run_until(bench.world.now + 60 * kSec);
+  }
+  EXPECT_EQ(bench.state(1), State::failed);
+  const auto runs = *bench.machine.host().runs(1);
+  EXPECT_EQ(runs.size(), 4U);
+  for (const queue::Run& run : runs) EXPECT_EQ(run.outcome, "lost");
+}
+
 // A queue that has seen poor scalers come again and again leaves room, also after a restart.
 TEST(QueueHost, ATaskThatWaitsForWhatOthersHaveSaysSo) {
   Bench bench;

@@ -61,6 +61,11 @@ Result<InstanceDoor::Seen> LeasedInstances::look() {
   }
   const auto node = TRY(device::read_node(doors_.driver));
   for (const device::GpuState& gpu : node.gpus) {
+    const hw::GpuModel* const model = gpu.lost ? doors_.catalogue.find(gpu.model) : nullptr;
+    if (model != nullptr)  // nothing is planned there
+      seen.others.push_back(
+          {gpu.index, std::ranges::max_element(model->profiles, {}, &hw::MigProfile::gpcs)->name, 0,
+           ""});
     for (const device::Instance& instance : gpu.instances) {
       const bool ours = std::ranges::any_of(seen.ours, [&](const Place& place) {
         return place.gpu == gpu.index && place.device == instance.uuid();

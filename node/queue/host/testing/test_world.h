@@ -198,10 +198,12 @@ class World final : public AttemptDoor, public InstanceDoor {
   void orphan() {
     for (auto& [pid, process] : processes) process.watched = false;
   }
-  // A GPU is off the bus: what runs there fails, and its instances are gone.
-  void lose(int gpu) {
+  // A GPU is off the bus, and others have it: its instances are gone, and what runs there fails, or
+  // `hangs` until it is asked to end.
+  void lose(int gpu, bool hangs = false) {
     for (auto& [pid, process] : processes)
-      if (process.ends > now && std::ranges::count(process.task.places, gpu, &Place::gpu) > 0) {
+      if (!hangs && process.ends > now &&
+          std::ranges::count(process.task.places, gpu, &Place::gpu) > 0) {
         process.ends = now;
         process.code = 1;
       }
@@ -346,8 +348,12 @@ class Machine {
       const Host::Call call = *std::exchange(call_, {});
       host_->call_done(call, *answer_, world_.now);
     }
-    const std::optional<Nanos> wake = host_->turn(world_.now);
+    std::optional<Nanos> wake = host_->turn(world_.now);
     if (call_) return wake;
+    if (host_->wants_look()) {
+      host_->saw(world_.look());
+      wake = host_->turn(world_.now);
+    }
     if (const auto call = host_->next_call()) {
       answer_ = std::string();
       if (call->create) {
