@@ -14,6 +14,7 @@ namespace partita::remote::server {
 namespace {
 
 constexpr int kFramesPerStep = 512;
+constexpr Nanos kLoadLook = std::chrono::milliseconds(10);  // at a module on its way
 constexpr std::uint64_t kBulkStep = std::uint64_t{1} << 20;
 
 // Whether the operation may come before the device is granted.
@@ -124,7 +125,9 @@ class Session::Core {
   bool may_read_ahead() const;
   bool read_bulk_ahead();
   void take_deferred();
-  bool stalled() const { return on_ && on_->memory.stalled(); }
+  bool loading() const { return on_ && on_->modules.loading(); }
+  bool must_read_on() const { return called() || loading(); }
+  bool stalled() const { return loading() || (on_ && on_->memory.stalled()); }
   void open(std::unique_ptr<DeviceBackend> backend);
 
   template <class Op>
@@ -238,14 +241,14 @@ void Session::Core::dispatch(const Frame& frame) {
 bool Session::Core::may_read() const {
   if (out_.owed() >= limits_.waiting) return false;
   if (on_ && on_->work.full() && !called()) return false;
-  return !stalled() || (may_read_ahead() && (called() || reader_.bulk_left() == 0));
+  return !stalled() || (may_read_ahead() && (must_read_on() || reader_.bulk_left() == 0));
 }
 
-// Whether there is room for more behind an allocation that waits. It may wait for a function of the
-// client, whose end lies behind whatever comes.
+// Whether there is room for more behind what waits: an allocation, perhaps for a function of the
+// client, whose end lies behind whatever comes; or a module, when pings may lie there.
 bool Session::Core::may_read_ahead() const {
-  return deferred_.size() < (called() ? limits_.queued : limits_.deferred) &&
-         deferred_bytes_ < (called() ? limits_.staging_at_most : limits_.staging);
+  return deferred_.size() < (must_read_on() ? limits_.queued : limits_.deferred) &&
+         deferred_bytes_ < (must_read_on() ? limits_.staging_at_most : limits_.staging);
 }
 
 void Session::Core::defer(const Frame& frame) {
@@ -280,7 +283,7 @@ bool Session::Core::read_bulk_ahead() {
 // The next frame, from those that were deferred or from the channel; false when there is none now.
 bool Session::Core::read_frame(Nanos patience) {
   if (!stalled() && !deferred_.empty()) return take_deferred(), true;
-  if (stalled() && called() && !may_read_ahead()) {
+  if (stalled() && !loading() && called() && !may_read_ahead()) {
     deferred_.pop_front();
     on_->memory.give_up();
     out_.refused("alloc", {kOutOfMemory, "too much waits for a function of the client"});
@@ -302,14 +305,16 @@ bool Session::Core::read_frame(Nanos patience) {
 void Session::Core::accept(const Frame& frame) {
   // A call that is done may be what all the rest waits for; pings ask whether we live.
   const unsigned code = frame.header.code;
-  if (stalled() && code != CallDone::kSpec.code && code != Ping::kSpec.code) return defer(frame);
+  const bool passes = code == Ping::kSpec.code || (code == CallDone::kSpec.code && !loading());
+  if (stalled() && !passes) return defer(frame);
   const bool before = stalled();
   dispatch(frame);
   if (stalled() && !before) defer(frame);
 }
 
 Session::Step Session::Core::step(Nanos patience) {
-  bool progressed = on_ && on_->work.poll();
+  if (on_) on_->modules.look();
+  bool progressed = on_ && !loading() && on_->work.poll();
   if (on_ && !on_->work.idle()) patience = kNoWait;
   int left = kFramesPerStep;
   while (!out_.ended() && left-- > 0) {
@@ -324,8 +329,8 @@ Session::Step Session::Core::step(Nanos patience) {
   return {.ended = out_.ended(),
           .busy = left < 0,
           .progressed = progressed,
-          .idle = !on_ || on_->work.idle(),
-          .again = on_ ? on_->work.again() : std::nullopt};
+          .idle = !loading() && (!on_ || on_->work.idle()),
+          .again = loading() ? kLoadLook : on_ ? on_->work.again() : std::nullopt};
 }
 
 // ---- begin and end ----
