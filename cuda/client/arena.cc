@@ -66,6 +66,14 @@ std::optional<std::uint64_t> Arena::reserve(std::uint64_t bytes, std::uint64_t a
   return at;
 }
 
+bool Arena::reserve_at(const Block& range) {
+  const auto [at, bytes] = range;
+  if (bytes == 0 || (at | bytes) % shape_.granule != 0 || !contains(at)) return false;
+  if (gap(bytes, shape_.granule, at, at + 1) != at) return false;
+  ranges_[at] = reserved_[at] = bytes;
+  return true;
+}
+
 bool Arena::map(const Block& part) {
   auto range = reserved_.upper_bound(part.address);
   if (range == reserved_.begin() || part.bytes == 0 || part.bytes > free_bytes()) return false;

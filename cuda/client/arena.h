@@ -35,6 +35,7 @@ class Arena {
 
   // Addresses only, until they are mapped; whole granules. Mapping counts for the quota.
   std::optional<std::uint64_t> reserve(std::uint64_t bytes, std::uint64_t align);
+  bool reserve_at(const Block& range);  // false: no whole granules, outside, or taken
   bool map(const Block& part);      // false: not reserved, or over the quota, or mapped already
   bool unmap(const Block& mapped);  // false: no such part
   bool unreserve(std::uint64_t address, std::uint64_t bytes);  // false: something is mapped there

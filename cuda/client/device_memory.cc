@@ -29,9 +29,29 @@ std::array<DevicePointer*, 5> places(Gemm& gemm) {
   return {&gemm.c, &gemm.a, &gemm.b, &gemm.alpha_at, &gemm.beta_at};
 }
 
+// `take` of the arena's; where there is nothing, once more when all that was freed late is free.
+template <class Take>
+auto taken(const Lock& lock, Link& link, Arena& addresses, const Take& take) {
+  using Taken = typename decltype(take())::value_type;
+  auto found = take();
+  if (!found && addresses.late() > 0) {
+    const std::size_t late = addresses.late();
+    const Answer answer = link.call_held(lock, Fence{}, Cause::free_memory);
+    if (answer.status != kOk) return Got<Taken>(refused(answer.status));
+    addresses.recycle(late);
+    found = take();
+  }
+  return found ? Got<Taken>(*found) : Got<Taken>(refused(kMemoryAllocation));
+}
+
 }  // namespace
 
-Arena& DeviceMemory::arena() { return arena_ ? *arena_ : arena_.emplace(core_.arena); }
+Arena& DeviceMemory::arena() {
+  if (arena_) return *arena_;
+  Arena& fresh = arena_.emplace(core_.arena);
+  all_.host.reserve_again(fresh);
+  return fresh;
+}
 
 void DeviceMemory::clear() {
   arena_.reset();
@@ -41,16 +61,9 @@ void DeviceMemory::clear() {
 }
 
 Got<std::uint64_t> DeviceMemory::allocate(Lock& lock, std::uint64_t bytes, std::uint64_t align) {
-  Arena& addresses = arena();
-  auto given = addresses.allocate(bytes, align);
-  if (!given && addresses.late() > 0) {
-    const std::size_t late = addresses.late();
-    const Answer answer = core_.link->call_held(lock, Fence{}, Cause::free_memory);
-    if (answer.status != kOk) return refused(answer.status);
-    addresses.recycle(late);
-    given = addresses.allocate(bytes, align);
-  }
-  if (!given) return refused(kMemoryAllocation);
+  const auto given =
+      taken(lock, *core_.link, arena(), [&] { return arena().allocate(bytes, align); });
+  if (!given) return refused(given.error());
   if (given->range) {
     const Alloc alloc{.address = {given->range->address}, .bytes = given->range->bytes};
     if (const Status status = core_.link->post(lock, alloc); status != kOk) return refused(status);
@@ -115,8 +128,12 @@ Got<std::uint64_t> DeviceMemory::allocate_on(std::uint64_t stream, std::uint64_t
 Got<std::uint64_t> DeviceMemory::reserve(std::uint64_t bytes, std::uint64_t align) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
-  const auto address = arena().reserve(bytes, align);
-  return address ? Got<std::uint64_t>(*address) : refused(kMemoryAllocation);
+  return reserve(lock, bytes, align);
+}
+
+Got<std::uint64_t> DeviceMemory::reserve(const Lock& lock, std::uint64_t bytes,
+                                         std::uint64_t align) {
+  return taken(lock, *core_.link, arena(), [&] { return arena().reserve(bytes, align); });
 }
 
 Status DeviceMemory::unreserve(std::uint64_t address, std::uint64_t bytes) {
@@ -147,6 +164,7 @@ Status DeviceMemory::unmap(const Block& parts) {
 
 std::optional<Block> DeviceMemory::block_of(std::uint64_t address) {
   const Lock lock(core_.mutex);
+  if (all_.host.is_pinned(lock, reinterpret_cast<const void*>(address), 1)) return std::nullopt;
   if (arena_)
     if (const auto block = arena_->find(address)) return block;
   auto next = globals_.upper_bound(address);
@@ -167,6 +185,7 @@ bool DeviceMemory::contains(std::uint64_t address) {
   if (!core_.is_ready.load(std::memory_order_acquire)) return false;
   {
     const Lock lock(core_.mutex);
+    if (all_.host.is_pinned(lock, reinterpret_cast<const void*>(address), 1)) return false;
     if (arena().contains(address)) return true;
   }
   return block_of(address).has_value();
@@ -218,6 +237,7 @@ Status DeviceMemory::copy_in(std::uint64_t stream, std::uint64_t to, const void*
   // No work to be waited for: the bytes have left the program's memory when this returns, and
   // nobody can see when they arrive. Loaders synchronise after every tensor.
   if (core_.shares) all_.streams.note_work(*real);
+  if (const Status status = all_.host.map_named(lock, to, rest); status != kOk) return status;
   for (;;) {
     const Bytes piece = rest.first(std::min<std::uint64_t>(rest.size(), kPiece));
     const Status status = core_.link->post(lock, CopyIn{.stream = {*real}, .to = {to}}, piece);

@@ -51,12 +51,10 @@ class DeviceMemory {
   Status map(const Block& part);
   Status unmap(const Block& parts);  // all that were mapped there, each as a whole
 
+  Got<std::uint64_t> reserve(const Lock& lock, std::uint64_t bytes, std::uint64_t align);
   Got<std::uint64_t> allocate(Lock& lock, std::uint64_t bytes, std::uint64_t align = 0);
   Status release(const Lock& lock, std::uint64_t address);
   void add_global(const Block& variable) { globals_[variable.address] = variable.bytes; }
-  // What was freed late is free once all that ran then has ended.
-  std::size_t late() { return arena().late(); }
-  void recycle(std::size_t late) { arena_->recycle(late); }
   Arena& arena();
   void clear();
 

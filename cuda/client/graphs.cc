@@ -339,9 +339,11 @@ void Graphs::copy_after_call(std::uint64_t token) {
   if (found == calls_.end() || found->second.in.empty() || core_.link == nullptr) return;
   const auto stream = all_.managed.side_stream(lock);
   if (!stream) return;
-  for (const HostCopy& copy : found->second.in)
+  for (const HostCopy& copy : found->second.in) {
+    all_.host.map_named(lock, copy.staging, {copy.host, copy.bytes});
     core_.link->post(lock, CopyIn{.stream = *stream, .to = {copy.staging}},
                      {copy.host, copy.bytes});
+  }
   core_.link->call(lock, StreamSync{.stream = *stream}, Cause::graph);
 }
 
@@ -474,6 +476,10 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
   Exec& exec = found->second;
   const bool copies =
       !exec.copies.in.empty() || !exec.copies.out.empty() || !exec.copies.conditions.empty();
+  for (const HostCopy& copy : exec.copies.in)
+    if (const Status status = all_.host.map_named(lock, copy.staging, {copy.host, copy.bytes});
+        status != kOk)
+      return status;
   if (const Status status = all_.managed.begin_work(lock, *real); status != kOk) return status;
   if (copies)
     if (const Status status = order_launches(lock, exec, *real); status != kOk) return status;

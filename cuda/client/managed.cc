@@ -12,6 +12,19 @@ std::uint64_t page_of(std::uint64_t address) { return address / kHostPage * kHos
 
 std::byte* at(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 
+// Calls `part(offset, length)` for each page, or what of it belongs to the range.
+template <class Part>
+void by_pages(std::uint64_t address, std::uint64_t bytes, const Part& part) {
+  for (std::uint64_t offset = 0; offset < bytes;) {
+    const std::uint64_t next = page_of(address + offset) + kHostPage - address;
+    const std::uint64_t length = std::min(next, bytes) - offset;
+    part(offset, length);
+    offset += length;
+  }
+}
+
+}  // namespace
+
 bool map_pages(std::uint64_t begin, std::uint64_t end) {
   if (begin >= end) return true;
   void* const made =
@@ -25,19 +38,6 @@ bool map_pages(std::uint64_t begin, std::uint64_t end) {
 void unmap_pages(std::uint64_t begin, std::uint64_t end) {
   if (begin < end) ::munmap(at(begin), end - begin);
 }
-
-// Calls `part(offset, length)` for each page, or what of it belongs to the range.
-template <class Part>
-void by_pages(std::uint64_t address, std::uint64_t bytes, const Part& part) {
-  for (std::uint64_t offset = 0; offset < bytes;) {
-    const std::uint64_t next = page_of(address + offset) + kHostPage - address;
-    const std::uint64_t length = std::min(next, bytes) - offset;
-    part(offset, length);
-    offset += length;
-  }
-}
-
-}  // namespace
 
 bool Managed::take_page(std::uint64_t page) {
   if (!ends_.contains(page) && !map_pages(page, page + kHostPage)) return false;
@@ -140,6 +140,14 @@ std::vector<Block> Managed::take_changes(bool exactly, bool adopted) {
 std::span<const std::byte> Managed::bytes(const Block& part) const {
   const auto range = std::prev(ranges_.upper_bound(part.address));
   return {range->second.agreed.data() + (part.address - range->first), part.bytes};
+}
+
+Block Managed::words(const Block& part) const {
+  constexpr std::uint64_t kWord = 8;
+  const auto& [begin, range] = *std::prev(ranges_.upper_bound(part.address));
+  const std::uint64_t first = std::max(part.address / kWord * kWord, begin);
+  const std::uint64_t end = (part.address + part.bytes + kWord - 1) / kWord * kWord;
+  return {first, std::min(end, begin + range.bytes) - first};
 }
 
 bool Managed::give(std::uint64_t address, std::span<const std::byte> device) {

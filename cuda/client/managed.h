@@ -18,6 +18,10 @@ namespace partita::remote::client {
 
 inline constexpr std::uint64_t kHostPage = 4096;
 
+// Pages of the program at this address, all zero. False: something else of the program's is there.
+bool map_pages(std::uint64_t begin, std::uint64_t end);
+void unmap_pages(std::uint64_t begin, std::uint64_t end);
+
 // Thread rule: one thread at a time; the program writes to the pages as it likes.
 class Managed {
  public:
@@ -46,6 +50,8 @@ class Managed {
   std::vector<Block> take_changes(bool exactly = false, bool adopted = false);
   // These bytes as they were when their changes were last taken or given.
   std::span<const std::byte> bytes(const Block& part) const;
+  // A part of a range and what else lies of it in the words of 8 bytes there.
+  Block words(const Block& part) const;
   // What the device has in a whole range now. What the program changed meanwhile stays a change.
   // False: both changed the same byte, each in its own way; the program's stays.
   bool give(std::uint64_t address, std::span<const std::byte> device);

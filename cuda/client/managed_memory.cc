@@ -46,7 +46,7 @@ Status ManagedMemory::share(Lock& lock, const Block& block) {
 
 Status ManagedMemory::adopt(Lock& lock, const Block& range, std::byte* host) {
   managed_.adopt(range, host);
-  program_turn_ = true;
+  program_turn_ = adopted_more_ = true;
   const auto stream = side_stream(lock);
   return stream ? kOk : stream.error();
 }
@@ -70,6 +70,7 @@ Status ManagedMemory::release(std::uint64_t address) {
 std::optional<Block> ManagedMemory::block_at(std::uint64_t address) {
   if (!core_.is_ready.load(std::memory_order_acquire)) return std::nullopt;
   const Lock lock(core_.mutex);
+  if (all_.host.is_pinned(lock, reinterpret_cast<const void*>(address), 1)) return std::nullopt;
   return managed_.find(address);
 }
 
@@ -101,24 +102,33 @@ Status ManagedMemory::check_callback() {
 // Waited for: what comes next may run in any stream.
 Status ManagedMemory::show_device(Lock& lock) {
   if (!program_turn_) return kOk;
+  const auto sent = send_changes(lock, attached_, false);
+  if (!sent) return sent.error();
   program_turn_ = attached_ || !device_turn_;
-  const std::vector<Block> changes = managed_.take_changes(attached_);
-  const Status status = send(lock, changes);
-  if (status != kOk || changes.empty()) return status;
+  if (!*sent) return kOk;
   return core_.link->call_held(lock, StreamSync{.stream = {stream_}}, Cause::managed).status;
 }
 
-Status ManagedMemory::send(Lock& lock, const std::vector<Block>& changes) {
-  for (const Block& change : changes) {
-    const CopyIn copy{.stream = {stream_}, .to = {change.address}};
-    const Status status = core_.link->post(lock, copy, managed_.bytes(change));
-    if (status != kOk) return status;
-  }
-  return kOk;
+Got<bool> ManagedMemory::send_changes(Lock& lock, bool exactly, bool adopted) {
+  bool sent = false;
+  do {
+    adopted_more_ = false;  // what is sent may name pinned memory, which is to be sent then, too
+    for (const Block& change : managed_.take_changes(exactly, adopted)) {
+      const Block words = managed_.words(change);
+      Status status = all_.host.map_named(lock, words.address, managed_.bytes(words));
+      const CopyIn copy{.stream = {stream_}, .to = {change.address}};
+      if (status == kOk) status = core_.link->post(lock, copy, managed_.bytes(change));
+      if (status != kOk) return refused(status);
+      sent = true;
+    }
+  } while (adopted_more_);
+  return sent;
 }
 
 Status ManagedMemory::begin_wait(Lock& lock) {
-  return device_turn_ ? send(lock, managed_.take_changes(true, true)) : kOk;
+  if (!device_turn_) return kOk;
+  const auto sent = send_changes(lock, true, true);
+  return sent ? kOk : sent.error();
 }
 
 Status ManagedMemory::end_work(Lock& lock) {

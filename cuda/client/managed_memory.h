@@ -53,13 +53,15 @@ class ManagedMemory {
  private:
   Status share(Lock& lock, const Block& block);
   Status show_device(Lock& lock);  // what the program changed
-  Status send(Lock& lock, const std::vector<Block>& changes);
+  // As Managed::take_changes. Whether there was anything.
+  Got<bool> send_changes(Lock& lock, bool exactly, bool adopted);
 
   Session& all_;
   Core& core_;
   Managed managed_;
   std::uint64_t stream_ = 0;
   bool program_turn_ = false, attached_ = false;  // the program may have changed managed memory
+  bool adopted_more_ = false;
   std::atomic<bool> device_turn_ = false;         // the device may have
 };
 

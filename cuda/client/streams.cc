@@ -106,14 +106,14 @@ Status Streams::synchronise() {
   if (all_.captures.any()) return kCaptureUnsupported;
   if (idle()) return all_.managed.ended(lock);
   const std::uint64_t number = operations_;
-  const std::size_t late = all_.memory.late();
+  const std::size_t late = all_.memory.arena().late();
   const std::uint64_t generation = core_.generation;
   if (const Status status = all_.managed.begin_wait(lock); status != kOk) return status;
   const Answer answer = core_.link->call(lock, Fence{}, Cause::device_sync);
   lock.lock();
   if (answer.status != kOk || generation != core_.generation) return answer.status;
   all_finished_ = std::max(all_finished_, number);
-  all_.memory.recycle(late);
+  all_.memory.arena().recycle(late);
   return all_.managed.end_work(lock);
 }
 

@@ -34,6 +34,7 @@ Modules::Modules(DeviceWork& work, Allocations& allocations, Images& images,
     : work_(work),
       allocations_(allocations),
       images_(images),
+      load_at_once_(limits.load_at_once),
       modules_("module", limits.modules),
       kernels_("kernel", limits.kernels) {}
 
@@ -42,18 +43,29 @@ Reply<ModuleHave> Modules::on(const ModuleHave& op) {
 }
 
 Done Modules::on(const ModuleLoad& op) {
-  if (Done room = modules_.room(op.module.value); !room) return room;
-  const std::shared_ptr<const PackedImage> packed = images_.find(op.digest);
-  if (packed == nullptr)
-    return refuse(kInvalidImage, fmt::format("there is no image {}", hex_of(op.digest)));
-  const Result<std::vector<std::byte>> image = unpack(*packed);
-  if (!image) return refuse(kInvalidImage, to_string(image.error()));
-  const std::string_view text(reinterpret_cast<const char*>(image->data()), image->size());
-  const Answered<Id> made = work_.backend().create(ModuleSpec{text});
+  if (!load_.valid()) {
+    if (Done room = modules_.room(op.module.value); !room) return room;
+    std::shared_ptr<const PackedImage> packed = images_.find(op.digest);
+    if (packed == nullptr)
+      return refuse(kInvalidImage, fmt::format("there is no image {}", hex_of(op.digest)));
+    load_ = std::async([this, packed = std::move(packed)]() -> Answered<Id> {
+      const Result<std::vector<std::byte>> image = unpack(*packed);
+      if (!image) return refuse(kInvalidImage, to_string(image.error()));
+      const std::string_view text(reinterpret_cast<const char*>(image->data()), image->size());
+      return work_.backend().create(ModuleSpec{text});
+    });
+    loading_ = load_.wait_for(load_at_once_) == std::future_status::timeout;
+    if (loading_) return {};
+  }
+  const Answered<Id> made = load_.get();
   if (!made) return tl::unexpected<Refused>(made.error());
   living_.insert(next_serial_);
   modules_.add(op.module.value, {*made, next_serial_++});
   return {};
+}
+
+void Modules::look() {
+  if (loading_) loading_ = load_.wait_for(kNoWait) == std::future_status::timeout;
 }
 
 Done Modules::on(const ModuleUnload& op) {

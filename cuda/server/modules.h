@@ -1,6 +1,7 @@
 // Modules: a session's modules, their kernels and globals.
 #pragma once
 
+#include <future>
 #include <set>
 
 #include "server/allocations.h"
@@ -14,12 +15,17 @@ class Modules {
   Modules(DeviceWork& work, Allocations& allocations, Images& images, const SessionLimits& limits);
 
   Reply<ModuleHave> on(const ModuleHave& op);
+  // Once more when it is no longer loading().
   Done on(const ModuleLoad& op);
   Done on(const ModuleUnload& op);
   Done on(const KernelOpen& op);
   Reply<KernelAttributes> on(const KernelAttributes& op);
   Done on(const KernelSetAttribute& op);
   Reply<GlobalAddress> on(const GlobalAddress& op);
+
+  // A thread of its own has the back end, for a module that takes long.
+  bool loading() const { return loading_; }
+  void look();  // whether it still does
 
   Answered<LaunchWork> checked(const Launch& op) const;
   // The module of a kernel of the backend, by a number that is never given again.
@@ -41,11 +47,14 @@ class Modules {
   DeviceWork& work_;
   Allocations& allocations_;
   Images& images_;
+  const Nanos load_at_once_;
   std::uint64_t next_serial_ = 1;
   Handles<Module> modules_;
   Handles<Kernel> kernels_;
   std::set<std::uint64_t> living_ = {};  // serials
   std::unordered_map<Id, std::uint64_t> module_of_kernel_ = {};
+  std::future<Answered<Id>> load_ = {};
+  bool loading_ = false;
 };
 
 }  // namespace partita::remote::server

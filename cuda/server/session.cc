@@ -14,6 +14,7 @@ namespace partita::remote::server {
 namespace {
 
 constexpr int kFramesPerStep = 512;
+constexpr Nanos kLoadLook = std::chrono::milliseconds(10);  // at a module on its way
 constexpr std::uint64_t kBulkStep = std::uint64_t{1} << 20;
 
 // Whether the operation may come before the device is granted.
@@ -22,6 +23,16 @@ constexpr bool kWithoutDevice =
     std::is_same_v<Op, Hello> || std::is_same_v<Op, Ping> || std::is_same_v<Op, Bye>;
 
 }  // namespace
+
+// What the next operations wait for.
+struct Halt {
+  bool allocation = false;  // that waits for work
+  bool module = false;      // on its way
+  bool call = false;        // of the client's; work may wait for it
+  bool any() const { return allocation || module; }
+  // What ends it, or asks whether we live, may lie behind whatever comes.
+  bool reads_on() const { return module || call; }
+};
 
 // What a session has on its device: gone with a reset.
 struct Resources {
@@ -62,6 +73,7 @@ struct Resources {
     else
       return inbound.on(op);
   }
+  Halt halt() const { return {memory.stalled(), modules.loading(), streams.calls_out()}; }
   Done on(const Launch& op, SessionCounts& counts) {
     Answered<LaunchWork> launch = modules.checked(op);
     if (!launch) return tl::unexpected<Refused>(launch.error());
@@ -120,11 +132,10 @@ class Session::Core {
   void dispatch(const Frame& frame);
   void defer(const Frame& frame);
   bool may_read() const;
-  bool called() const { return on_ && on_->streams.calls_out(); }
   bool may_read_ahead() const;
   bool read_bulk_ahead();
   void take_deferred();
-  bool stalled() const { return on_ && on_->memory.stalled(); }
+  Halt halt() const { return on_ ? on_->halt() : Halt(); }
   void open(std::unique_ptr<DeviceBackend> backend);
 
   template <class Op>
@@ -237,15 +248,15 @@ void Session::Core::dispatch(const Frame& frame) {
 // Whether more may be read now.
 bool Session::Core::may_read() const {
   if (out_.owed() >= limits_.waiting) return false;
-  if (on_ && on_->work.full() && !called()) return false;
-  return !stalled() || (may_read_ahead() && (called() || reader_.bulk_left() == 0));
+  if (on_ && on_->work.full() && !halt().call) return false;
+  return !halt().any() || (may_read_ahead() && (halt().reads_on() || reader_.bulk_left() == 0));
 }
 
-// Whether there is room for more behind an allocation that waits. It may wait for a function of the
-// client, whose end lies behind whatever comes.
+// Whether there is room for more behind what waits: an allocation, perhaps for a function of the
+// client, whose end lies behind whatever comes; or a module, when pings may lie there.
 bool Session::Core::may_read_ahead() const {
-  return deferred_.size() < (called() ? limits_.queued : limits_.deferred) &&
-         deferred_bytes_ < (called() ? limits_.staging_at_most : limits_.staging);
+  return deferred_.size() < (halt().reads_on() ? limits_.queued : limits_.deferred) &&
+         deferred_bytes_ < (halt().reads_on() ? limits_.staging_at_most : limits_.staging);
 }
 
 void Session::Core::defer(const Frame& frame) {
@@ -260,7 +271,7 @@ void Session::Core::take_deferred() {
   deferred_bytes_ -= first.bytes();
   ahead_ = std::move(first.bulk);
   dispatch({first.header, first.body});
-  if (!stalled() || out_.ended()) return;
+  if (!halt().any() || out_.ended()) return;
   deferred_bytes_ += first.bytes();  // again
   deferred_.push_front(std::move(first));
 }
@@ -279,8 +290,8 @@ bool Session::Core::read_bulk_ahead() {
 
 // The next frame, from those that were deferred or from the channel; false when there is none now.
 bool Session::Core::read_frame(Nanos patience) {
-  if (!stalled() && !deferred_.empty()) return take_deferred(), true;
-  if (stalled() && called() && !may_read_ahead()) {
+  if (!halt().any() && !deferred_.empty()) return take_deferred(), true;
+  if (halt().allocation && !halt().module && halt().call && !may_read_ahead()) {
     deferred_.pop_front();
     on_->memory.give_up();
     out_.refused("alloc", {kOutOfMemory, "too much waits for a function of the client"});
@@ -302,14 +313,16 @@ bool Session::Core::read_frame(Nanos patience) {
 void Session::Core::accept(const Frame& frame) {
   // A call that is done may be what all the rest waits for; pings ask whether we live.
   const unsigned code = frame.header.code;
-  if (stalled() && code != CallDone::kSpec.code && code != Ping::kSpec.code) return defer(frame);
-  const bool before = stalled();
+  const bool passes = code == Ping::kSpec.code || (code == CallDone::kSpec.code && !halt().module);
+  if (halt().any() && !passes) return defer(frame);
+  const bool before = halt().any();
   dispatch(frame);
-  if (stalled() && !before) defer(frame);
+  if (halt().any() && !before) defer(frame);
 }
 
 Session::Step Session::Core::step(Nanos patience) {
-  bool progressed = on_ && on_->work.poll();
+  if (on_) on_->modules.look();
+  bool progressed = on_ && !halt().module && on_->work.poll();
   if (on_ && !on_->work.idle()) patience = kNoWait;
   int left = kFramesPerStep;
   while (!out_.ended() && left-- > 0) {
@@ -324,8 +337,10 @@ Session::Step Session::Core::step(Nanos patience) {
   return {.ended = out_.ended(),
           .busy = left < 0,
           .progressed = progressed,
-          .idle = !on_ || on_->work.idle(),
-          .again = on_ ? on_->work.again() : std::nullopt};
+          .idle = !halt().module && (!on_ || on_->work.idle()),
+          .again = halt().module ? kLoadLook
+                   : on_         ? on_->work.again()
+                                 : std::nullopt};
 }
 
 // ---- begin and end ----

@@ -30,6 +30,8 @@ struct SessionLimits {
   std::size_t queued = 65'536;  // pieces of work; more are not read, or refused as with staging
   std::size_t waiting = 4096;   // answers that are not due yet
   std::size_t deferred = 4096;  // frames read ahead of an allocation that waits for work alone
+  // A module that is not loaded after so long: from then on the session reads ahead, answers pings.
+  Nanos load_at_once = std::chrono::seconds(1);
   std::size_t reasons = 1000;   // said to the client
   Nanos patience = std::chrono::seconds(10);  // for what is written
 };

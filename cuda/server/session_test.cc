@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <numeric>
 
 #include "server/testing/session_fixture.h"
@@ -29,6 +32,49 @@ TEST_F(SessionTest, MemoryAndKernels) {
   EXPECT_TRUE(client->send(Free{{kFakeArena}}));
   EXPECT_EQ(fence(), 0);
   EXPECT_EQ(seat().device->memory_used(), 0u);
+}
+
+// A server that loads a module for long answers who asks whether it is there; what comes behind the
+// module waits for it.
+TEST_F(SessionTest, WhileAModuleIsLoadedPingsAreAnswered) {
+  constexpr auto kLong = std::chrono::seconds(60);  // for tests that fail
+  std::promise<void> go;
+  std::atomic<bool> loaded = false;
+  FakeBackend::Options backend;
+  backend.loading = [&, gone = go.get_future().share()] {
+    gone.wait_for(kLong);
+    loaded = true;
+  };
+  start(backend, {.load_at_once = {}});
+  load();
+  const std::uint32_t before[] = {1, 2, 3, 4};
+  client->send(Alloc{{kFakeArena}, 256});
+  client->send(CopyIn{{}, {kFakeArena}}, std::as_bytes(std::span(before)));
+  client->send(Launch{.kernel = {1}, .parameters = arguments(kFakeArena, 4, 10)});
+  const std::uint32_t copy = client->ask_later(CopyOut{{}, {kFakeArena}, 16});
+  for (int asked = 0; asked < 3; ++asked) EXPECT_TRUE(client->ask(Ping{}).came) << client->error;
+  EXPECT_FALSE(loaded);
+  EXPECT_FALSE(client->answers.contains(copy));
+  go.set_value();
+  const auto begun = std::chrono::steady_clock::now();
+  while (!client->answers.contains(copy) && std::chrono::steady_clock::now() - begun < kLong)
+    client->ask(Ping{});
+  EXPECT_EQ(words(client->answer_of<CopyOut>(copy).bulk),
+            (std::vector<std::uint32_t>{11, 12, 13, 14}));
+  EXPECT_EQ(client->said, "");
+}
+
+TEST_F(SessionTest, ALoadUnderWayIsWaitedForAtTheEnd) {
+  start({}, {.load_at_once = {}});
+  for (std::uint64_t module = 1; module <= 20; ++module) {
+    const Digest digest = digest_of(bytes_of("fake"));
+    client->send(ModulePut{digest, 0, 4}, bytes_of("fake"));
+    client->send(ModuleLoad{{module}, digest});
+  }
+  EXPECT_TRUE(client->ask(Ping{}).came);
+  channel->shut();
+  for (int round = 0; round < 1000 && !seat().ended; ++round) server->step();
+  EXPECT_TRUE(seat().ended);
 }
 
 TEST_F(SessionTest, CopiesThroughStagingAreTheSame) {

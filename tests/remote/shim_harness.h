@@ -19,12 +19,16 @@
 
 namespace partita::remote::test {
 
+inline void* const kNoStream = nullptr;
+inline const char* const kRuntime = "libcudart.so.13";
+
 // Kernels of the tests, as PTX would name them; what they do is in C++, but for the last one.
 inline constexpr std::string_view kPtx = R"(.version 8.0
 .target sm_80
 .address_size 64
 .visible .entry fill(.param .u64 to, .param .u32 value, .param .u32 n) { ret; }
 .visible .entry vadd(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n) { ret; }
+.visible .entry walk(.param .u64 first, .param .u64 sum) { ret; }
 .visible .entry crash() { ret; }
 .visible .global .align 4 .u32 counter = 5;
 .visible .entry count(.param .u64 to)
@@ -46,6 +50,18 @@ inline Kernels test_kernels() {
     const auto n = call.parameter<std::uint32_t>(12);
     for (auto& one : call.array<std::uint32_t>(call.parameter<std::uint64_t>(0), n))
       one = call.parameter<std::uint32_t>(8);
+  };
+  // Through a list of (number, address of the next), wherever that lies: their sum, and each one
+  // more.
+  kernels["walk"] = [](const KernelCall& call) {
+    std::uint64_t sum = 0;
+    for (auto at = call.parameter<std::uint64_t>(0); at != 0;) {
+      const auto item = call.array<std::uint64_t>(at, 2);
+      if (item.data() == nullptr) break;  // no memory of the device's
+      sum += item[0]++;
+      at = item[1];
+    }
+    call.array<std::uint64_t>(call.parameter<std::uint64_t>(8), 1)[0] = sum;
   };
   kernels["vadd"] = [](const KernelCall& call) {
     const auto n = call.parameter<std::uint32_t>(24);
@@ -94,6 +110,7 @@ class Program {
     handle_ = cuda.call<void**>("__cudaRegisterFatBinary", static_cast<void*>(&wrapper_));
     add("fill", &fill);
     add("vadd", &vadd);
+    add("walk", &walk);
     add("crash", &crash);
     add("count", &count);
     cuda.call<void>("__cudaRegisterVar", handle_, &counter, &counter,
@@ -116,7 +133,7 @@ class Program {
   }
   void** handle() const { return handle_; }
 
-  char fill = 0, vadd = 0, crash = 0,
+  char fill = 0, vadd = 0, walk = 0, crash = 0,
        count = 0;    // the host's functions: only their addresses count
   char counter = 0;  // a variable's shadow
 

@@ -10,7 +10,6 @@ namespace partita::remote::test {
 namespace {
 
 constexpr int kToDevice = 1, kToHost = 2, kOnDevice = 3, kDefault = 4;
-void* const kNoStream = nullptr;
 
 using Words = std::vector<std::uint32_t>;
 
@@ -455,7 +454,6 @@ INSTANTIATE_TEST_SUITE_P(Runtimes, Shim, ::testing::Values("libcudart.so.12", "l
                          [](const auto& which) { return std::string(which.param).substr(13); });
 
 // The second part: one library is enough.
-const char* const kRuntime = "libcudart.so.13";
 
 class ShimSession : public ::testing::Test {
  protected:
@@ -775,76 +773,6 @@ TEST_F(ShimSession, ManagedMemoryIsOneForBothSides) {
             NEED(both[3] == 0);
           }),
       0);
-}
-
-// What a kernel is given of pinned memory is managed from then on, by the program's address and by
-// the device's; a copy between the program's writing and the launch takes nothing away.
-TEST_F(ShimSession, PinnedMemoryInKernels) {
-  HostServer server(private_address(), test_kernels());
-  EXPECT_EQ(
-      in_child(server.address(),
-               [] {
-                 const Library cuda(kRuntime);
-                 Program program(cuda);
-                 constexpr std::uint32_t n = 16;
-                 std::size_t before = 0, now = 0, total = 0;
-                 Memory other(cuda, n * 4), sum(cuda, n * 4);
-                 SAME(cuda.call("cudaMemGetInfo", &before, &total), 0);
-                 float *pinned = nullptr, *there = nullptr;
-                 std::vector<float> registered(3 * n, 5);
-                 SAME(cuda.call("cudaMallocHost", &pinned, std::size_t{n} * 4), 0);
-                 SAME(cuda.call("cudaHostRegister", static_cast<void*>(registered.data()),
-                                registered.size() * 4, 2U),
-                      0);
-                 SAME(cuda.call("cudaMemGetInfo", &now, &total), 0);
-                 SAME(now, before);  // nothing on the device yet
-                 SAME(program.launch(program.fill, {1}, {16}, kNoStream, pinned, 0x40000000U, n),
-                      0);
-                 SAME(cuda.call("cudaDeviceSynchronize"), 0);
-                 NEED(pinned[0] == 2 && pinned[n - 1] == 2);
-                 SAME(cuda.call("cudaHostGetDevicePointer", &there,
-                                static_cast<void*>(registered.data() + n), 0U),
-                      0);
-                 for (float round = 1; round <= 3; ++round) {
-                   pinned[0] = round, registered[n] = 10 * round;
-                   SAME(cuda.call("cudaMemset", other.address, 0, std::size_t{n} * 4), 0);
-                   SAME(read(cuda, other.address, 1)[0], 0U);
-                   pinned[1] = round + 1;
-                   SAME(program.launch(program.vadd, {1}, {16}, kNoStream, pinned, there,
-                                       registered.data() + 2 * n, n),
-                        0);
-                   SAME(cuda.call("cudaDeviceSynchronize"), 0);
-                   const float* const result = registered.data() + 2 * n;
-                   NEED(result[0] == 11 * round && result[1] == round + 6 && result[2] == 7);
-                   NEED(registered[0] == 5 && pinned[0] == round);
-                 }
-                 SAME(cuda.call("cudaHostUnregister", static_cast<void*>(pinned)), 713);
-                 SAME(cuda.call("cudaHostUnregister", static_cast<void*>(registered.data())), 0);
-                 SAME(cuda.call("cudaFreeHost", static_cast<void*>(pinned)), 0);
-                 SAME(cuda.call("cudaFreeHost", static_cast<void*>(pinned)), 1);
-                 SAME(cuda.call("cudaMemGetInfo", &now, &total), 0);
-                 SAME(now, before);
-               }),
-      0);
-}
-
-// Pinned memory may be called the device's in a copy, the program's other memory may not.
-TEST_F(ShimSession, PinnedMemoryInCopies) {
-  HostServer server(private_address(), test_kernels());
-  EXPECT_EQ(in_child(server.address(),
-                     [] {
-                       const Library cuda(kRuntime);
-                       int plain[4] = {1, 2, 3, 4}, out[4] = {}, *pinned = nullptr;
-                       constexpr std::size_t kBytes = sizeof plain;
-                       SAME(cuda.call("cudaMallocHost", &pinned, 2 * kBytes), 0);
-                       SAME(cuda.call("cudaMemcpy", pinned, plain, kBytes, 1), 0);
-                       SAME(cuda.call("cudaMemcpy", pinned + 4, pinned, kBytes, 3), 0);
-                       SAME(cuda.call("cudaMemcpyAsync", out, pinned + 4, kBytes, 2, kNoStream), 0);
-                       NEED(std::equal(plain, plain + 4, out));
-                       SAME(cuda.call("cudaMemcpy", out, plain, kBytes, 1), 1);
-                       SAME(cuda.call("cudaMemcpy", out, plain, kBytes, 2), 1);
-                     }),
-            0);
 }
 
 TEST_F(ShimSession, AddressesAreReservedAndMemoryIsPutThere) {

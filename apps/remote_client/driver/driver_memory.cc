@@ -245,7 +245,7 @@ CUDA_EXPORT Status cuPointerGetAttribute(void* value, int attribute, DevicePtr p
         *static_cast<unsigned*>(value) = block ? kDevice : kHost;
         return kOk;
       case kDevicePointer:
-        if (!block) return kInvalidValue;
+        if (!block && !session().host.has_one_address(place(pointer))) return kInvalidValue;
         *static_cast<DevicePtr*>(value) = pointer;
         return kOk;
       case kHostPointer:

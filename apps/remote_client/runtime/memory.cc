@@ -292,6 +292,8 @@ CUDA_EXPORT Status cudaPointerGetAttributes(PointerAttributes* attributes, const
     } else if (session().host.is_pinned(pointer, 1)) {
       attributes->type = kHost;
       attributes->host_pointer = const_cast<void*>(pointer);
+      if (session().host.has_one_address(pointer))
+        attributes->device_pointer = const_cast<void*>(pointer);
     } else {
       attributes->type = kUnregistered;
       attributes->device = -2;

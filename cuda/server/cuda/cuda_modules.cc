@@ -55,6 +55,7 @@ Answered<Id> Modules::load(std::string_view image) {
   std::array<int, 2> options{abi::kJitErrorLog, abi::kJitErrorLogBytes};
   std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
   abi::Module module = nullptr;
+  context_.api().cuCtxSetCurrent(context_.handle());  // a load has a thread of its own
   const abi::Return code =
       context_.api().cuModuleLoadDataEx(&module, text.c_str(), 2, options.data(), values.data());
   if (code != 0) {

@@ -106,6 +106,7 @@ std::span<std::byte> FakeBackend::mapped(std::uint64_t address, std::uint64_t by
 Answered<Id> FakeBackend::create(const ObjectSpec& spec) {
   const Id id = next_++;
   if (const auto* module = std::get_if<ModuleSpec>(&spec)) {
+    if (options_.loading) options_.loading();
     if (module->image != kImage) return refuse(kInvalidPtx, "this is no fake module");
     modules_[id] = kGlobals + id * kGranule;
     memory_[modules_[id]].resize(4);

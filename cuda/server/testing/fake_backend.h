@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -26,6 +27,7 @@ class FakeBackend : public FakeKeeper {
     bool mapped = true;   // whether memory is seen from outside
     bool manual = false;  // work waits for run()
     bool null = false;    // nothing is done at all
+    std::function<void()> loading = {};  // while a module is loaded
   };
   explicit FakeBackend(Options options);
   FakeBackend() : FakeBackend(Options{}) {}

@@ -1,0 +1,216 @@
+// Pinned memory of programs, as they and their kernels see it. Oracles: hand values.
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "tests/remote/shim_harness.h"
+
+namespace partita::remote::test {
+namespace {
+
+class PinnedMemory : public ::testing::Test {
+ protected:
+  void SetUp() override { SKIP_WHERE_CHILDREN_HAVE_NO_THREADS(); }
+};
+
+// What a kernel is given of pinned memory is managed from then on, by the program's address and by
+// the device's; a copy between the program's writing and the launch takes nothing away.
+TEST_F(PinnedMemory, InKernels) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(
+      in_child(server.address(),
+               [] {
+                 const Library cuda(kRuntime);
+                 Program program(cuda);
+                 constexpr std::uint32_t n = 16;
+                 std::size_t before = 0, now = 0, total = 0;
+                 There<std::uint32_t> other(cuda, std::vector<std::uint32_t>(n));
+                 SAME(cuda.call("cudaMemGetInfo", &before, &total), 0);
+                 float *pinned = nullptr, *there = nullptr;
+                 std::vector<float> registered(3 * n, 5);
+                 SAME(cuda.call("cudaMallocHost", &pinned, std::size_t{n} * 4), 0);
+                 SAME(cuda.call("cudaHostRegister", static_cast<void*>(registered.data()),
+                                registered.size() * 4, 2U),
+                      0);
+                 SAME(cuda.call("cudaMemGetInfo", &now, &total), 0);
+                 SAME(now, before);  // nothing on the device yet
+                 SAME(program.launch(program.fill, {1}, {16}, kNoStream, pinned, 0x40000000U, n),
+                      0);
+                 SAME(cuda.call("cudaDeviceSynchronize"), 0);
+                 NEED(pinned[0] == 2 && pinned[n - 1] == 2);
+                 SAME(cuda.call("cudaHostGetDevicePointer", &there,
+                                static_cast<void*>(registered.data() + n), 0U),
+                      0);
+                 for (float round = 1; round <= 3; ++round) {
+                   pinned[0] = round, registered[n] = 10 * round;
+                   SAME(cuda.call("cudaMemset", other.begin(), 0, std::size_t{n} * 4), 0);
+                   SAME(other.now()[0], 0U);
+                   pinned[1] = round + 1;
+                   SAME(program.launch(program.vadd, {1}, {16}, kNoStream, pinned, there,
+                                       registered.data() + 2 * n, n),
+                        0);
+                   SAME(cuda.call("cudaDeviceSynchronize"), 0);
+                   const float* const result = registered.data() + 2 * n;
+                   NEED(result[0] == 11 * round && result[1] == round + 6 && result[2] == 7);
+                   NEED(registered[0] == 5 && pinned[0] == round);
+                 }
+                 SAME(cuda.call("cudaHostUnregister", static_cast<void*>(pinned)), 713);
+                 SAME(cuda.call("cudaHostUnregister", static_cast<void*>(registered.data())), 0);
+                 SAME(cuda.call("cudaFreeHost", static_cast<void*>(pinned)), 0);
+                 SAME(cuda.call("cudaFreeHost", static_cast<void*>(pinned)), 1);
+                 SAME(cuda.call("cudaMemGetInfo", &now, &total), 0);
+                 SAME(now, before);
+               }),
+      0);
+}
+
+struct Item {
+  std::uint64_t number = 0;
+  const void* next = nullptr;
+};
+
+Item* pinned_items(const Library& cuda, std::size_t bytes = 4096) {
+  Item* items = nullptr;
+  SAME(cuda.call("cudaHostAlloc", &items, bytes, 2U), 0);
+  return items;
+}
+
+std::uint64_t walked(const Library& cuda, Program& program, const void* first) {
+  There<std::uint64_t> sum(cuda, {0});
+  SAME(program.launch(program.walk, {1}, {1}, kNoStream, first, sum.begin()), 0);
+  return sum.now()[0];
+}
+
+std::size_t free_memory(const Library& cuda) {
+  std::size_t free = 0, total = 0;
+  SAME(cuda.call("cudaMemGetInfo", &free, &total), 0);
+  return free;
+}
+
+// A kernel finds pinned memory under the address that the program has stored: in memory of the
+// device's, in managed and in other pinned memory. What nothing names stays the program's alone.
+TEST_F(PinnedMemory, UnderStoredAddresses) {
+  HostServer server(private_address(), test_kernels());
+  const auto list = [] {
+    const Library cuda(kRuntime);
+    Program program(cuda);
+    Item* managed = nullptr;
+    SAME(cuda.call("cudaMallocManaged", &managed, sizeof(Item), 1U), 0);
+    Item *const one = pinned_items(cuda), *const two = pinned_items(cuda);
+    std::vector<Item> registered(8);
+    void* there = nullptr;
+    SAME(cuda.call("cudaHostRegister", static_cast<void*>(registered.data()), std::size_t{128}, 2U),
+         0);
+    SAME(cuda.call("cudaHostGetDevicePointer", &there, static_cast<void*>(&registered[3]), 0U), 0);
+    const std::size_t before = free_memory(cuda);
+    const Item* const unused = pinned_items(cuda, 1 << 20);
+    NEED(unused != nullptr && free_memory(cuda) == before);
+    one[5] = {2, &two[3]}, two[3] = {4, managed}, *managed = {8, there}, registered[3] = {16};
+    const There<Item> first(cuda, {{1, &one[5]}});
+    SAME(walked(cuda, program, first.begin()), 31U);
+    SAME(cuda.call("cudaDeviceSynchronize"), 0);
+    NEED(one[5].number == 3 && two[3].number == 5 && managed->number == 9);
+    NEED(registered[3].number == 17 && first.now()[0].number == 2);
+    const std::size_t used = before - free_memory(cuda);
+    NEED(used >= 2 * 4096 && used < 1 << 20);
+    two[3].number = 100;
+    SAME(walked(cuda, program, first.begin()), 2U + 3 + 100 + 9 + 17);
+    SAME(cuda.call("cudaFreeHost", static_cast<void*>(one)), 0);
+    SAME(cuda.call("cudaFreeHost", static_cast<void*>(two)), 0);
+    NEED(free_memory(cuda) > before - 4096);
+  };
+  EXPECT_EQ(in_child(server.address(), list), 0);
+}
+
+// Also where the device remembers the address from memory that was there before; after a reset the
+// program's memory is where it was.
+TEST_F(PinnedMemory, AtAnAddressOfBefore) {
+  HostServer server(private_address(), test_kernels());
+  const auto reuse = [] {
+    const Library cuda(kRuntime);
+    Program program(cuda);
+    Item* const before = pinned_items(cuda);
+    before[0] = {7};
+    There<Item> first(cuda, {{1, before}});
+    SAME(walked(cuda, program, first.begin()), 8U);
+    // No other address is free.
+    const Library driver("libcuda.so.1");
+    constexpr std::size_t kLeast = std::size_t{2} << 20;
+    std::vector<std::pair<unsigned long long, std::size_t>> taken;
+    unsigned long long at = 0;
+    const auto reserve = [&](std::size_t bytes) {
+      return driver.call("cuMemAddressReserve", &at, bytes, std::size_t{0}, 0ULL, 0ULL) == 0;
+    };
+    for (std::size_t bytes = std::size_t{1} << 40; bytes >= kLeast; bytes /= 2)
+      while (reserve(bytes)) taken.emplace_back(at, bytes);
+    SAME(cuda.call("cudaFreeHost", static_cast<void*>(before)), 0);
+    NEED(!reserve(kLeast));  // what was freed has been waited for
+    Item* const again = pinned_items(cuda);
+    NEED(again == before);
+    for (const auto& [address, bytes] : taken)
+      SAME(driver.call("cuMemAddressFree", address, bytes), 0);
+    again[0] = {20};
+    SAME(walked(cuda, program, first.begin()), 2U + 20);
+    SAME(cuda.call("cudaDeviceReset"), 0);
+    again[0].number = 50;
+    const There<Item> second(cuda, {{1, again}});
+    NEED(second.at < static_cast<void*>(again) || second.at > static_cast<void*>(again + 1));
+    SAME(walked(cuda, program, second.begin()), 51U);
+  };
+  EXPECT_EQ(in_child(server.address(), reuse), 0);
+}
+
+// Where the program has something else there, that is said, and parameters are translated.
+TEST_F(PinnedMemory, WhereItsAddressIsTaken) {
+  HostServer server(private_address(), test_kernels());
+  const auto elsewhere = [] {
+    const Library cuda(kRuntime);
+    Program program(cuda);
+    Item* const one = pinned_items(cuda);
+    constexpr std::size_t kTaken = std::size_t{1} << 30;
+    char* const behind = reinterpret_cast<char*>(one) + 4096;
+    NEED(::mmap(behind, kTaken, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+                0) == behind);
+    int said[2] = {-1, -1};
+    NEED(::pipe(said) == 0);
+    const int standard = ::dup(2);
+    ::dup2(said[1], 2);
+    Item* const two = pinned_items(cuda);
+    ::dup2(standard, 2);
+    char text[200] = {};
+    NEED(::read(said[0], text, sizeof text - 1) > 0);
+    NEED(std::string(text).find("something else") != std::string::npos);
+    const char* const at = reinterpret_cast<char*>(two);
+    NEED(at != nullptr && (at + 4096 <= behind || at >= behind + kTaken));
+    two[0] = {5};
+    SAME(walked(cuda, program, two), 5U);
+    SAME(cuda.call("cudaDeviceSynchronize"), 0);
+    NEED(two[0].number == 6);
+    SAME(cuda.call("cudaFreeHost", static_cast<void*>(two)), 0);
+    SAME(cuda.call("cudaFreeHost", static_cast<void*>(one)), 0);
+  };
+  EXPECT_EQ(in_child(server.address(), elsewhere), 0);
+}
+
+// Pinned memory may be called the device's in a copy, the program's other memory may not.
+TEST_F(PinnedMemory, InCopies) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(in_child(server.address(),
+                     [] {
+                       const Library cuda(kRuntime);
+                       int plain[4] = {1, 2, 3, 4}, out[4] = {}, *pinned = nullptr;
+                       constexpr std::size_t kBytes = sizeof plain;
+                       SAME(cuda.call("cudaMallocHost", &pinned, 2 * kBytes), 0);
+                       SAME(cuda.call("cudaMemcpy", pinned, plain, kBytes, 1), 0);
+                       SAME(cuda.call("cudaMemcpy", pinned + 4, pinned, kBytes, 3), 0);
+                       SAME(cuda.call("cudaMemcpyAsync", out, pinned + 4, kBytes, 2, kNoStream), 0);
+                       NEED(std::equal(plain, plain + 4, out));
+                       SAME(cuda.call("cudaMemcpy", out, plain, kBytes, 1), 1);
+                       SAME(cuda.call("cudaMemcpy", out, plain, kBytes, 2), 1);
+                     }),
+            0);
+}
+
+}  // namespace
+}  // namespace partita::remote::test
