@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "ptx/testing/machine_fixture.h"
 
@@ -105,6 +107,59 @@ DONE:
                  {.uninitialised = true, .races = true});
   EXPECT_THAT(run->faults(), testing::IsEmpty());
   EXPECT_EQ(device.download<std::uint32_t>(out, 1)[0], expected);
+}
+
+// As on GPUs: programs put a status beside a value and store both at once.
+TEST(Machine, AStrongVectorIsOneAccess) {
+  Device device(R"(
+.visible .entry write(.param .u64 at, .param .u64 wrong)
+{
+  .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [at];
+  mov.u32 %r1, 0;
+L: add.u32 %r1, %r1, 1;
+  st.relaxed.gpu.global.v2.u32 [%rd1], {%r1, %r1};
+  setp.lt.u32 %p1, %r1, 300000;
+  @%p1 bra L;
+  ret;
+}
+.visible .entry read(.param .u64 at, .param .u64 wrong)
+{
+  .reg .pred %p<3>; .reg .b32 %r<6>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [at]; ld.param.u64 %rd2, [wrong];
+  mov.u32 %r1, 0; mov.u32 %r4, 0;
+L: add.u32 %r1, %r1, 1;
+  ld.relaxed.gpu.global.v2.u32 {%r2, %r3}, [%rd1];
+  setp.ne.u32 %p1, %r2, %r3;
+  @%p1 add.u32 %r4, %r4, 1;
+  setp.lt.u32 %p2, %r1, 300000;
+  @%p2 bra L;
+  st.global.u32 [%rd2], %r4;
+  ret;
+})");
+  constexpr std::uint64_t kBoth = 0x1'0000'0001;
+  const auto at = device.upload(std::vector<std::uint64_t>(1));
+  const auto wrong = device.upload(std::vector<std::uint32_t>(1));
+  auto* const word = reinterpret_cast<std::uint64_t*>(device.machine().writable(at, 8)->data());
+  const auto beside = [&](const char* kernel, const auto& step) {
+    std::atomic<bool> ended = false;
+    std::thread other([&] {
+      for (std::uint64_t round = 0; !ended; ++round) step(round);
+    });
+    const auto run = device.run(kernel, {1}, {1}, Parameters().add(at).add(wrong));
+    ended = true;
+    other.join();
+    EXPECT_THAT(run->faults(), testing::IsEmpty());
+  };
+  std::uint64_t torn = 0;
+  beside("write", [&](std::uint64_t) {
+    torn += __atomic_load_n(word, __ATOMIC_ACQUIRE) % kBoth != 0 ? 1 : 0;
+  });
+  EXPECT_EQ(torn, 0u);
+  beside("read", [&](std::uint64_t round) {
+    __atomic_store_n(word, (round & 0xffff'ffff) * kBoth, __ATOMIC_RELEASE);
+  });
+  EXPECT_EQ(device.download<std::uint32_t>(wrong, 1)[0], 0u);
 }
 
 }  // namespace

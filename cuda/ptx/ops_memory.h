@@ -91,6 +91,56 @@ inline void gather(M* to, const std::byte* from, const Offset* offset) {
   for (unsigned i = 0; i < kLanes; ++i) to[i] = peek<M>(from + offset[i]);
 }
 
+// All N at once where the processor can: programs take a strong vector access for one, as it is on
+// GPUs (a status beside its value). Aligned to its size.
+template <class M, unsigned N, class Whole>
+inline void load_strong(M* to, const std::byte* from) {
+  static_assert(sizeof(Whole) == sizeof(M) * N);
+  const Whole got = __atomic_load_n(reinterpret_cast<const Whole*>(from), __ATOMIC_ACQUIRE);
+  __builtin_memcpy(to, &got, sizeof(got));
+}
+template <class M, unsigned N>
+inline void load_strong(M* to, const std::byte* from) {
+  constexpr unsigned size = sizeof(M) * N;
+  if constexpr (size == 2) return load_strong<M, N, u16>(to, from);
+  if constexpr (size == 4) return load_strong<M, N, u32>(to, from);
+  if constexpr (size == 8) return load_strong<M, N, u64>(to, from);
+#if defined(__SSE2__)
+  if constexpr (size == 16) {  // one access where there is AVX
+    const __m128i got = *reinterpret_cast<const volatile __m128i_u*>(from);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return __builtin_memcpy(to, &got, size), void();
+  }
+#endif
+  for (unsigned n = 0; n < N; ++n)
+    to[n] = __atomic_load_n(reinterpret_cast<const M*>(from) + n, __ATOMIC_ACQUIRE);
+}
+template <class M, unsigned N, class Whole>
+inline void store_strong(std::byte* to, const M* from) {
+  static_assert(sizeof(Whole) == sizeof(M) * N);
+  Whole value;
+  __builtin_memcpy(&value, from, sizeof(value));
+  __atomic_store_n(reinterpret_cast<Whole*>(to), value, __ATOMIC_RELEASE);
+}
+template <class M, unsigned N>
+inline void store_strong(std::byte* to, const M* from) {
+  constexpr unsigned size = sizeof(M) * N;
+  if constexpr (size == 2) return store_strong<M, N, u16>(to, from);
+  if constexpr (size == 4) return store_strong<M, N, u32>(to, from);
+  if constexpr (size == 8) return store_strong<M, N, u64>(to, from);
+#if defined(__SSE2__)
+  if constexpr (size == 16) {
+    __m128i value;
+    __builtin_memcpy(&value, from, size);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    *reinterpret_cast<volatile __m128i_u*>(to) = value;
+    return;
+  }
+#endif
+  for (unsigned n = 0; n < N; ++n)
+    __atomic_store_n(reinterpret_cast<M*>(to) + n, from[n], __ATOMIC_RELEASE);
+}
+
 template <class M, class R, unsigned N>
 const Op* load_slowly(const Op* op, Warp& w) {
   const u64* a = lanes<u64>(w, op->a);
@@ -99,14 +149,14 @@ const Op* load_slowly(const Op* op, Warp& w) {
   const LanePointers found = resolve(op, w, address, false);
   if (found.failed) return nullptr;
   const bool strong = (op->flags & kStrong) != 0;
-  for (unsigned n = 0; n < N; ++n) {
-    R* d = lanes<R>(w, element<N>(op, n));
-    for (unsigned i = 0; i < kLanes; ++i) {
-      if ((w.mask & kBit[i]) == 0) continue;
-      const M* from = reinterpret_cast<const M*>(found.at[i]) + n;
-      d[i] = static_cast<R>(strong ? __atomic_load_n(from, __ATOMIC_ACQUIRE)
-                                   : peek<M>(reinterpret_cast<const std::byte*>(from)));
-    }
+  for (u32 left = w.mask; left != 0; left &= left - 1) {
+    const auto i = static_cast<unsigned>(__builtin_ctz(left));
+    M value[N];
+    if (strong)
+      load_strong<M, N>(value, found.at[i]);
+    else
+      __builtin_memcpy(value, found.at[i], sizeof(value));
+    for (unsigned n = 0; n < N; ++n) lanes<R>(w, element<N>(op, n))[i] = static_cast<R>(value[n]);
   }
   return op + 1;
 }
@@ -146,16 +196,14 @@ const Op* store_slowly(const Op* op, Warp& w) {
   const LanePointers found = resolve(op, w, address, true);
   if (found.failed) return nullptr;
   const bool strong = (op->flags & kStrong) != 0;
-  for (unsigned n = 0; n < N; ++n) {
-    const R* d = lanes<R>(w, element<N>(op, n));
-    for (unsigned i = 0; i < kLanes; ++i) {
-      if ((w.mask & kBit[i]) == 0) continue;
-      M* to = reinterpret_cast<M*>(found.at[i]) + n;
-      if (strong)
-        __atomic_store_n(to, static_cast<M>(d[i]), __ATOMIC_RELEASE);
-      else
-        poke(reinterpret_cast<std::byte*>(to), static_cast<M>(d[i]));
-    }
+  for (u32 left = w.mask; left != 0; left &= left - 1) {
+    const auto i = static_cast<unsigned>(__builtin_ctz(left));
+    M value[N];
+    for (unsigned n = 0; n < N; ++n) value[n] = static_cast<M>(lanes<R>(w, element<N>(op, n))[i]);
+    if (strong)
+      store_strong<M, N>(found.at[i], value);
+    else
+      __builtin_memcpy(found.at[i], value, sizeof(value));
   }
   if (found.local != 0) write_back(op, w, address, found);
   return op + 1;
