@@ -316,13 +316,15 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
   if (!wanted.services.empty()) {
     const auto file = parse_fleet_services("wanted", wanted.services);
     if (!file) return failed(file.error());
-    const Rates asked = view.asked(), steady = view.asked_steadily();
+    const Rates asked = view.asked();
     for (const plan::Service& one : file->services) {
       ServiceStatus& is = services[one.name];
       is.service = one.name;
       if (const auto rate = asked.find(one.name); rate != asked.end())
         is.arrived_rps = rate->second;
-      is.wanted_rps = need_of(one, steady.contains(one.name) ? steady.at(one.name) : 0);
+      const auto need = view.needs.find(one.name);
+      is.wanted_rps =
+          view.leader && need != view.needs.end() ? need->second : need_of(one, is.arrived_rps);
       is.answer_ms = answer_ms(one);
     }
   }

@@ -60,6 +60,12 @@ void FleetView::hear(const Keys& keys, std::string_view key,
   if (rest == "power") return only(power, parse_power);
   if (rest == "budgets") return only(budgets, parse_budgets);
   if (rest == "proposal") return only(proposal, parse_proposal);
+  if (rest == "needs") {
+    std::optional<RateRecord> said;
+    only(said, parse_rate_record);
+    needs = rates_of(said.value_or(RateRecord{}).rates);
+    return;
+  }
   if (under("nodes/")) return one_of(nodes, parse_node_record, as_it_is);
   if (under("rates/")) {
     verdicts.erase(tail());

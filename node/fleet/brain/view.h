@@ -28,6 +28,7 @@ struct Keys {
   std::string power() const { return root + "power"; }
   std::string budgets() const { return root + "budgets"; }
   std::string proposal() const { return root + "proposal"; }
+  std::string needs() const { return root + "needs"; }
   std::string node(const std::string& name) const { return root + "nodes/" + name; }
   std::string part(const std::string& name) const { return root + "parts/" + name; }
   std::string rates(const std::string& name) const { return root + "rates/" + name; }
@@ -82,6 +83,7 @@ struct FleetView {
   std::set<std::string> overdue;
   // And what was asked for when it decided last, by service.
   Rates asked_before;
+  Rates needs;  // what the leader plans for, by service, as it says it
   std::map<std::string, long> versions;        // of parts: the store's revision, for fencing
   std::map<std::string, std::string> damaged;  // keys, and why they cannot be read
 

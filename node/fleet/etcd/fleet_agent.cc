@@ -284,7 +284,7 @@ Result<void> FleetAgent::read_anew(Follows follows) {
 void FleetAgent::hear_of(const std::string& key, std::optional<std::string> value, long version) {
   const std::string_view rest = keys_.rest(key);
   const bool is_history = rest.starts_with("history/"), is_rates = rest.starts_with("rates/"),
-             is_peers = rest.starts_with("peers/");
+             is_peers = rest.starts_with("peers/") || rest == "needs";  // said by leaders alone
   revision_ = std::max(revision_, version);
   auto known = std::ranges::lower_bound(known_, key, {}, &std::pair<std::string, Known>::first);
   const bool is_known = known != known_.end() && known->first == key;
@@ -456,6 +456,7 @@ Result<void> FleetAgent::lead() {
     if (auto done = write_all({}, other_peers(view_, keys_)); !done || fence_ == 0) return done;
   if (auto done = look_for_overdue(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};
+  if (auto done = tell_needs(); !done || fence_ == 0) return done;
   // Of the same view a leader decides the same.
   if (!changed_ && (decision_ || now_ms_ - decided_ms_ < kDecideMs)) return {};
   auto decision = leader_.decide(view_, settings_.node);
@@ -475,6 +476,18 @@ Result<void> FleetAgent::lead() {
   if (auto done = write_parts(parts); !done || fence_ == 0) return done;
   turn_.said.push_back(fmt::format("revision {}: {}", revision, told(decision_->changes)));
   return record(told(decision_->changes), revision);
+}
+
+// Who reads the store cannot know what this leader stays at: it says what it plans for.
+Result<void> FleetAgent::tell_needs() {
+  if (!decision_ || now_ms_ - told_ms_ < kRatesMs) return {};
+  Rates needs;
+  for (const ServiceOutlook& one : decision_->services) needs[one.name] = one.need_rps;
+  if (needs == view_.needs) return {};
+  told_ms_ = now_ms_;
+  const auto done =
+      commit_as_leader({{}, {{keys_.needs(), write(RateRecord{carried_of(needs)}), 0}}});
+  return done ? Result<void>() : failed(done.error());
 }
 
 // Nobody who is missed is waited for: budgets take into account what he may draw.

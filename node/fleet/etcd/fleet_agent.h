@@ -164,6 +164,7 @@ class FleetAgent {
   Result<void> write_parts(const std::vector<Part>& parts);
   Result<void> write_all(std::vector<Condition> conditions, std::vector<Change> changes);
   Result<void> propose(const Decision& decision, std::size_t written);
+  Result<void> tell_needs();
   Result<void> record(const std::string& what, long revision);
   Result<void> trim_history();
   Result<bool> commit_as_leader(Transaction transaction);
@@ -183,7 +184,7 @@ class FleetAgent {
   std::optional<Decision> decision_;
   Turn turn_;
   std::int64_t now_ms_ = 0, wall_ms_ = 0, kept_ms_ = 0, read_ms_ = 0, decided_ms_ = 0,
-               rated_ms_ = 0, all_until_ms_ = 0, others_until_ms_ = 0;
+               rated_ms_ = 0, all_until_ms_ = 0, others_until_ms_ = 0, told_ms_ = -kRatesMs;
   long revision_ = 0;  // of the store, as heard
   StoresPast past_;
   long lease_ = 0, fence_ = 0;

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/peers.h"
+#include "fleet/brain/status.h"
 #include "fleet/brain/testing/invented_fleet.h"
 #include "fleet/etcd/memory_store.h"
 
@@ -176,8 +177,17 @@ TEST(FleetAgent, NeedsFallOnceClientsAskForClearlyLess) {
   ASSERT_TRUE(two.store.commit({{}, {{Keys("f").wanted(), write(wanted), 0}}})->done);
   const auto need_with = [&](double of_b) {
     two.of_b.rates = {{"s", of_b}};
-    two.pass(2 * kRatesMs);
-    return two.a.decision()->services.at(0).need_rps;
+    two.pass(3 * kRatesMs);
+    const double need = two.a.decision()->services.at(0).need_rps;
+    for (FleetAgent* reader : {&two.a, &two.b}) {  // who reads the store knows it, too
+      reader->follow_all();
+      two.pass(1000);
+      EXPECT_DOUBLE_EQ(status_of(reader->view(), "f")->services.at(0).wanted_rps, need);
+    }
+    const long quiet = two.store.revision();
+    two.pass(3 * kRatesMs);
+    EXPECT_EQ(two.store.revision(), quiet) << "what is said is said once";
+    return need;
   };
   const double need = need_with(216);
   EXPECT_GT(need, 456 * 1.15);
