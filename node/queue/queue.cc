@@ -92,16 +92,11 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
   for (const auto& [id, task] : came) planner_.came(live(*task));
 }
 
-Place Queue::place_of(int node) const {
-  const Spot& spot = spots_[at(node)];
-  const auto device = devices_.find(node);
-  return {spot.gpu, spot.profile, spot.start, device == devices_.end() ? "" : device->second};
-}
-
-std::vector<int> Queue::instances() const {
-  std::vector<int> nodes;
-  for (const auto& [node, device] : devices_) nodes.push_back(node);
-  return nodes;
+Place place_of(const std::vector<Spot>& spots, const std::map<int, std::string>& devices,
+               int node) {
+  const Spot& spot = spots[at(node)];
+  const auto device = devices.find(node);
+  return {spot.gpu, spot.profile, spot.start, device == devices.end() ? "" : device->second};
 }
 
 // ---- what happens

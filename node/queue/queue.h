@@ -167,11 +167,9 @@ class Queue {
   Outputs step(Nanos now, const std::vector<Event>& events);
 
   const std::map<long, Task>& tasks() const { return tasks_; }  // that have not ended
-  std::size_t open() const;                                     // how many have not ended
   const planners::batch::LivePlanner& planner() const { return planner_; }
   const Hours& hours() const { return hours_; }  // as of the last step
-  Place place_of(int node) const;
-  std::vector<int> instances() const;  // nodes of those that are there, as far as it knows
+  const std::map<int, std::string>& devices() const { return devices_; }  // per node with one
 
  private:
   Queue(Config config, planners::batch::LivePlanner planner)
@@ -230,6 +228,8 @@ class Queue {
   Outputs out_;
 };
 
+// Of a node's instance, where it has one.
+Place place_of(const std::vector<Spot>& spots, const std::map<int, std::string>& devices, int node);
 // Why this cannot be asked of the task; nothing: it can.
 Result<void> can(const Task& task, const Asked& asked);
 // Why a waiting task is not planned; empty: it is.

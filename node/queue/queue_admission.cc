@@ -74,12 +74,6 @@ int most_tasks_of(const Config& config, const std::string& user) {
   return found == config.most_tasks.end() ? kMostOfUser : found->second;
 }
 
-std::size_t Queue::open() const {
-  std::size_t open = 0;
-  for (const auto& [user, count] : open_) open += at(count);
-  return open;
-}
-
 Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now,
                                        const std::map<long, State>& ended) const {
   TRY(check_numbers(spec));
@@ -106,8 +100,9 @@ Result<std::vector<Task>> Queue::admit(const Spec& spec, Nanos now,
       return bad_input("after", fmt::format("there is no task {}", one.task));
     if (!one.met_by(before->second)) never = ended_otherwise(one.task, before->second);
   }
-  if (open() + at(spec.count) > kMaxOpenTasks)
-    return over(fmt::format("the queue takes {} tasks, and {} wait or run", kMaxOpenTasks, open()));
+  if (tasks_.size() + at(spec.count) > kMaxOpenTasks)
+    return over(
+        fmt::format("the queue takes {} tasks, and {} wait or run", kMaxOpenTasks, tasks_.size()));
   const auto own = open_.find(spec.user);
   const int has = own == open_.end() ? 0 : own->second;
   if (const int most = most_tasks_of(config_, spec.user); has + spec.count > most)

@@ -198,7 +198,7 @@ void Queue::start(long id, const std::vector<int>& nodes) {
   task.places.clear();
   for (const int node : nodes) {
     idle_since_.erase(node);
-    task.places.push_back(place_of(node));
+    task.places.push_back(place_of(spots_, devices_, node));
   }
   under_[id] = {};
   changed_.insert(task.id);

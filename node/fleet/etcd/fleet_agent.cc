@@ -65,6 +65,13 @@ bool is_anothers(const NodeRecord& there, const NodeRecord& own) {
   return !there.agent.empty() && !own.agent.empty() && there.agent != own.agent;
 }
 
+// Who reads the store cannot know what a leader stays at: it says what it plans for.
+Rates needs_of(const Decision& decision) {
+  Rates needs;
+  for (const ServiceOutlook& one : decision.services) needs[one.name] = one.need_rps;
+  return needs;
+}
+
 }  // namespace
 
 // What is older than a while.
@@ -80,8 +87,8 @@ std::string StoresPast::forget(Store& store, std::int64_t now_ms, long revision)
 }
 
 void LateTexts::read(FleetView& view, const Keys& keys, std::string_view prefix) {
-  for (auto one = texts_.lower_bound(prefix);
-       one != texts_.end() && one->first.starts_with(prefix); one = texts_.erase(one))
+  for (auto one = texts_.lower_bound(prefix); one != texts_.end() && one->first.starts_with(prefix);
+       one = texts_.erase(one))
     view.hear(keys, one->first, one->second.value, one->second.version);
 }
 
@@ -456,7 +463,13 @@ Result<void> FleetAgent::lead() {
     if (auto done = write_all({}, other_peers(view_, keys_)); !done || fence_ == 0) return done;
   if (auto done = look_for_overdue(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};
-  if (auto done = tell_needs(); !done || fence_ == 0) return done;
+  if (decision_ && now_ms_ - told_ms_ >= kRatesMs) {
+    if (const Rates needs = needs_of(*decision_); needs != view_.needs) {
+      told_ms_ = now_ms_;
+      auto done = write_all({}, {{keys_.needs(), write(RateRecord{carried_of(needs)}), 0}});
+      if (!done || fence_ == 0) return done;
+    }
+  }
   // Of the same view a leader decides the same.
   if (!changed_ && (decision_ || now_ms_ - decided_ms_ < kDecideMs)) return {};
   auto decision = leader_.decide(view_, settings_.node);
@@ -476,18 +489,6 @@ Result<void> FleetAgent::lead() {
   if (auto done = write_parts(parts); !done || fence_ == 0) return done;
   turn_.said.push_back(fmt::format("revision {}: {}", revision, told(decision_->changes)));
   return record(told(decision_->changes), revision);
-}
-
-// Who reads the store cannot know what this leader stays at: it says what it plans for.
-Result<void> FleetAgent::tell_needs() {
-  if (!decision_ || now_ms_ - told_ms_ < kRatesMs) return {};
-  Rates needs;
-  for (const ServiceOutlook& one : decision_->services) needs[one.name] = one.need_rps;
-  if (needs == view_.needs) return {};
-  told_ms_ = now_ms_;
-  const auto done =
-      commit_as_leader({{}, {{keys_.needs(), write(RateRecord{carried_of(needs)}), 0}}});
-  return done ? Result<void>() : failed(done.error());
 }
 
 // Nobody who is missed is waited for: budgets take into account what he may draw.

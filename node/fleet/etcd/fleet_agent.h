@@ -164,7 +164,6 @@ class FleetAgent {
   Result<void> write_parts(const std::vector<Part>& parts);
   Result<void> write_all(std::vector<Condition> conditions, std::vector<Change> changes);
   Result<void> propose(const Decision& decision, std::size_t written);
-  Result<void> tell_needs();
   Result<void> record(const std::string& what, long revision);
   Result<void> trim_history();
   Result<bool> commit_as_leader(Transaction transaction);

@@ -367,6 +367,27 @@ std::vector<std::string> faults_of_peers(const std::vector<SimNode>& nodes, cons
   return faults;
 }
 
+SimNode* leader_of(std::vector<SimNode>& nodes) {
+  for (SimNode& node : nodes)
+    if (node.agent && node.alive && node.agent->leads()) return &node;
+  return nullptr;
+}
+
+// Groups that are short though some node has room for one.
+void check_groups(const Decision& decision, CarriedThere& carried, const Wanted& wanted,
+                  const std::vector<SimNode>& nodes,
+                  const std::function<void(std::string)>& fault) {
+  for (const auto& [service, gpus] : {std::pair{"pair", 2}, {"quad", 4}}) {
+    const auto is = std::ranges::find(decision.services, service, &ServiceOutlook::name);
+    if (is == decision.services.end() || carried.of(service) >= is->need_rps * (1 - 1e-5)) continue;
+    for (const SimNode& node : nodes)
+      if (std::ranges::count(wanted.drained, node.record.node) == 0 &&
+          node.record.trouble.empty() && has_free_domain(node.record, gpus))
+        fault(
+            fmt::format("{} is short, and {} has {} linked GPUs", service, node.record.node, gpus));
+  }
+}
+
 class FleetSim {
  public:
   explicit FleetSim(const FleetSimOptions& options)
@@ -516,12 +537,6 @@ class FleetSim {
 
   // ---- what happens
 
-  SimNode* leader() {
-    for (SimNode& node : nodes_)
-      if (node.agent && node.alive && node.agent->leads()) return &node;
-    return nullptr;
-  }
-
   void trouble() {
     next_fault_ms_ = now_ + static_cast<std::int64_t>(rng_.exponential() * kFaultEveryMs);
     if (const std::string feed = places_.failing_feed(); !feed.empty()) return lose_feed(feed);
@@ -537,7 +552,7 @@ class FleetSim {
         if (node.alive && away(nodes_) == 0) cut_off(node, soon(120'000));
         break;
       case 2:
-        if (SimNode* leads = leader(); leads && rng_.below(2) == 0)
+        if (SimNode* leads = leader_of(nodes_); leads && rng_.below(2) == 0)
           leaders_to_die_ = static_cast<int>(rng_.below(4)), ++report_.leaders_killed,
           curse(*leads, rng_);
         else if (node.agent)
@@ -827,7 +842,7 @@ class FleetSim {
 
   // For all of its rate, or for what is to be there when something is lost.
   bool has_no_room(const std::string& service, bool with_margin) {
-    if (SimNode* leads = leader(); leads && leads->agent->decision())
+    if (SimNode* leads = leader_of(nodes_); leads && leads->agent->decision())
       outlooks_ = leads->agent->decision()->services;
     for (const ServiceOutlook& one : outlooks_)
       if (one.name == service) return !one.why.empty() && (with_margin || !one.margin_only);
@@ -873,7 +888,8 @@ class FleetSim {
     };
     FleetView view = view_of(store_, keys_, ground_);
     if (!view.leader) return fault("nobody leads");
-    if (const SimNode* leads = leader()) view.asked_before = leads->agent->own_view().asked_before;
+    if (const SimNode* leads = leader_of(nodes_))
+      view.asked_before = leads->agent->own_view().asked_before;
     if (!view.damaged.empty()) fault(view.damaged.begin()->second);
     Leader brain(ground_);
     const auto decision = brain.decide(view, "oracle");
@@ -894,25 +910,11 @@ class FleetSim {
     report_.asked += static_cast<long>(clients_.asked().size());
     report_.asked_in_vain += static_cast<long>(clients_.asked().size() - carried_.all().size());
     for (const ServiceOutlook& one : decision->services)
-      if ((one.why.empty() || one.margin_only) &&
-          carried_.of(one.name) < one.need_rps * (1 - 1e-5))
+      if ((one.why.empty() || one.margin_only) && carried_.of(one.name) < one.need_rps * (1 - 1e-5))
         fault(fmt::format("{} has {:.4g} of {:.4g} req/s", one.name, carried_.of(one.name),
                           one.need_rps));
-    check_groups(*decision, fault);
+    check_groups(*decision, carried_, wanted_, nodes_, fault);
     if (survives_) check_survives();
-  }
-
-  void check_groups(const Decision& decision, const std::function<void(std::string)>& fault) {
-    for (const auto& [service, gpus] : {std::pair{"pair", 2}, {"quad", 4}}) {
-      const auto is = std::ranges::find(decision.services, service, &ServiceOutlook::name);
-      if (is == decision.services.end() || carried_.of(service) >= is->need_rps * (1 - 1e-5))
-        continue;
-      for (const SimNode& node : nodes_)
-        if (std::ranges::count(wanted_.drained, node.record.node) == 0 &&
-            node.record.trouble.empty() && has_free_domain(node.record, gpus))
-          fault(fmt::format("{} is short, and {} has {} linked GPUs", service, node.record.node,
-                            gpus));
-    }
   }
 
   void check_survives() {

@@ -3,7 +3,7 @@
 // - no node takes a part older than one that it took, whatever was killed meanwhile;
 // - a service keeps what it had of its rate and was to keep by the parts of its nodes, but for
 //   kRecoveryMs after something that it needs was lost (with `survive`: more than one node, or more
-//   than the nodes of one feed), and as long as there is no room for its rate, with whatever margin;
+//   than the nodes of a feed), and as long as there is no room for its rate, with whatever margin;
 // - no slice of a GPU has two owners, services and batch jobs together; jobs that have room begin,
 //   those that have none are said to wait (sim_batches.h);
 // - at the end of each calm spell the fleet has converged: one leader, every node has carried out

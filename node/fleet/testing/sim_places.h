@@ -1,4 +1,4 @@
-// What nodes of a simulated fleet share, feeds of power, and what GPUs of one share, NVLink domains.
+// What nodes of a simulated fleet share, feeds of power, and what GPUs of one do, NVLink domains.
 // Drawn for seeds from kFirstPlaces on, by a generator of its own, so that other seeds draw what
 // they drew. What must hold is said here by the numbers of GPUs alone, not by a planner or a judge.
 #pragma once

@@ -216,9 +216,9 @@ bool Host::flush() {
 
 void Host::perform(const Action& action, Nanos) {
   if (const auto* create = std::get_if<Create>(&action)) {
-    calls_.push_back({create->node, true, queue_.place_of(create->node)});
+    calls_.push_back({create->node, true, place_of(spots_, queue_.devices(), create->node)});
   } else if (const auto* destroy = std::get_if<Destroy>(&action)) {
-    calls_.push_back({destroy->node, false, queue_.place_of(destroy->node)});
+    calls_.push_back({destroy->node, false, place_of(spots_, queue_.devices(), destroy->node)});
   } else if (const auto* start = std::get_if<StartTask>(&action)) {
     auto began = doors_.attempts.start(start->task);
     if (began) {
@@ -255,7 +255,7 @@ void Host::saw(const Result<InstanceDoor::Seen>& seen) {
     others(seen->others);
     std::set<int> there;
     for (const Place& place : seen->ours) there.insert(node_at(spots_, place));
-    for (const int node : queue_.instances())
+    for (const auto& [node, device] : queue_.devices())
       if (!there.contains(node)) events_.emplace_back(Gone{node});
   }
   std::ranges::move(std::exchange(failed_, {}), std::back_inserter(events_));

@@ -149,7 +149,7 @@ TEST(QueueHost, OthersComeAndGo) {
   EXPECT_EQ(bench.world.starts.back().places[0].profile, "7g.80gb");
 }
 
-// What ran on a GPU that is lost begins on the other one, though nobody retries it, whether it fails
+// What ran on a GPU that is lost begins on the other, though nobody retries it, whether it fails
 // by that or hangs; an instance that was idle there is not used. What fails by itself has failed.
 TEST(QueueHost, WhatRanOnALostGpuIsLostAndBeginsElsewhere) {
   for (const bool hangs : {false, true}) {
@@ -199,7 +199,7 @@ TEST(QueueHost, WhoLosesItsInstanceAgainAndAgainFails) {
   Spec spec{.name = "long", .command = "true", .user = "anna", .profiles = {"7g.80gb"}};
   spec.times = {{0, 600}};
   ASSERT_TRUE(bench.machine.submit(spec));
-  for (int times = 0; times < 20 && bench.machine.host().queue().open() > 0; ++times) {
+  for (int times = 0; times < 20 && bench.machine.host().queue().tasks().size() > 0; ++times) {
     bench.machine.run_until(bench.world.now + 60 * kSec);
     bench.world.lose(0);  // and it is back at once
     bench.machine.run_until(bench.world.now + 60 * kSec);

@@ -168,7 +168,7 @@ TEST(QueueHours, RunsSayMoneyAndCarbon) {
   auto host = Host::open(config, {store, world, world, joules}, world.now);
   ASSERT_TRUE(host);
   ASSERT_TRUE((*host)->submit(task(600, 3 * 3600), world.now));
-  while ((*host)->queue().open() > 0 && world.now < kEpoch + 10 * kHour) {
+  while ((*host)->queue().tasks().size() > 0 && world.now < kEpoch + 10 * kHour) {
     (*host)->turn(world.now);
     while (const auto call = (*host)->next_call())
       (*host)->call_done(*call, call->create ? world.create(call->place) : "", world.now);

@@ -308,7 +308,7 @@ class Machine {
   bool run_until(Nanos end) {
     while (world_.now <= end) {
       const std::optional<Nanos> wake = guarded([&] { return step(); }, std::optional(world_.now));
-      if (host_->queue().open() == 0 && !call_) return true;
+      if (host_->queue().tasks().size() == 0 && !call_) return true;
       Nanos next = world_.next_end();
       if (wake) next = std::min(next, std::max(*wake, world_.now + 1));
       if (call_) next = std::min(next, call_ends_);
