@@ -106,9 +106,9 @@ inline void load_strong(M* to, const std::byte* from) {
   if constexpr (size == 4) return load_strong<M, N, u32>(to, from);
   if constexpr (size == 8) return load_strong<M, N, u64>(to, from);
 #if defined(__SSE2__)
-  if constexpr (size == 16) {  // one access where there is AVX
+  if constexpr (size == 16) {  // one access with AVX; x86 loads acquire, its stores release
     const __m128i got = *reinterpret_cast<const volatile __m128i_u*>(from);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    __atomic_signal_fence(__ATOMIC_ACQUIRE);
     return __builtin_memcpy(to, &got, size), void();
   }
 #endif
@@ -132,7 +132,7 @@ inline void store_strong(std::byte* to, const M* from) {
   if constexpr (size == 16) {
     __m128i value;
     __builtin_memcpy(&value, from, size);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_RELEASE);
     *reinterpret_cast<volatile __m128i_u*>(to) = value;
     return;
   }
