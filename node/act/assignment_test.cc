@@ -64,6 +64,16 @@ TEST(Assignment, a_group_of_eight_whole_gpus_is_one_device) {
   EXPECT_FALSE(parse_assignment("a", assignment_json(group)).has_value());
 }
 
+// Each GPU of a group says which the others are; an instance is no group.
+TEST(Assignment, says_of_each_gpu_of_a_group_who_is_there) {
+  AssignedSegment pair = kFirst;
+  pair.device = "GPU-a,GPU-b";
+  const device::Occupants all = occupants_of({.revision = 1, .segments = {pair, kFirst}});
+  const device::Occupant both{kFirst.service, 16, 2, {"GPU-a", "GPU-b"}};
+  EXPECT_EQ(all, (device::Occupants{
+                     {"GPU-a", both}, {"GPU-b", both}, {"MIG-1", {kFirst.service, 16, 2, {}}}}));
+}
+
 TEST(Assignment, damage_is_no_other_assignment) {
   const Assignment before{7, {kFirst}};
   const std::string text = assignment_json(before);

@@ -36,9 +36,9 @@ Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::strin
   wishes.services = JsonWriter().value(document.root).take();
   const bool whole = !traces && !wishes.power && wishes.priorities.empty();
   const std::string& asked = whole ? text : *wishes.services;
+  const auto read = TRY(fleet::parse_fleet_services(file, asked));
   if (auto fine = control::wanted_services(asked); !fine)
     return bad_input(file, to_string(fine.error()));
-  const auto read = TRY(fleet::parse_fleet_services(file, asked));
   for (const plan::Terms& service : read.services)
     TRY(fleet::parse_fleet_word(fmt::format("{}:{}: name", file, service.line), service.name));
   return wishes;

@@ -70,6 +70,14 @@ TEST(Status, ItSaysHowLongAnAnswerIsPromisedToTake) {
   for (const ServiceStatus& one : status->services) promised.push_back(one.answer_ms);
   EXPECT_EQ(promised, (std::vector<double>{400, 900 + 40 * 100, 7000, 0, 9 * 20}));
   EXPECT_EQ(parse_status("s", status_json(*status))->services.at(1).answer_ms, 4900);
+
+  // Who writes a file's name for lengths hears what to do: nodes do not have the file.
+  view.wanted = Wanted{R"(services:
+  - {name: a, kind: llm, model: m, rate_rps: 1, tokens: {trace: a.csv}, slo: {tpot_ms: 9}}
+)"};
+  const auto unread = status_of(view, "f");
+  ASSERT_FALSE(unread);
+  EXPECT_NE(to_string(unread.error()).find("partita fleet apply"), std::string::npos);
 }
 
 TEST(Status, SaysWhichGpusAreLinked) {
