@@ -73,7 +73,7 @@ class World final : public AttemptDoor, public InstanceDoor {
       if (process.ends > now && overlap(process.task.places, task.places))
         faults.push_back(fmt::format("tasks {} and {} share", process.task.id, task.id));
     }
-    check_places(task);
+    const bool is_there = check_places(task);
     if (!claimed.insert(key).second)
       faults.push_back(fmt::format("attempt {} of task {} was taken", task.attempts, task.id));
     starts.push_back(task);
@@ -85,6 +85,7 @@ class World final : public AttemptDoor, public InstanceDoor {
     }
     const auto takes = static_cast<Nanos>(time_s * factor(task) * 1e9);
     processes[next_pid_] = {task, now + takes, status(task)};
+    if (!is_there) processes[next_pid_].ends = now, processes[next_pid_].code = 1;
     const Pid pid = next_pid_++;
     may_crash();
     return Began{task.id, pid, "id", "boot"};
@@ -179,6 +180,7 @@ class World final : public AttemptDoor, public InstanceDoor {
     return {};
   }
   Result<Seen> look() override {
+    unseen_.clear();
     Seen seen{.ours = {}, .others = others};
     for (const auto& [key, instance] : instances)
       seen.ours.push_back({key.first, instance.first, key.second,
@@ -207,7 +209,10 @@ class World final : public AttemptDoor, public InstanceDoor {
         process.ends = now;
         process.code = 1;
       }
-    std::erase_if(instances, [&](const auto& one) { return one.first.first == gpu; });
+    std::erase_if(instances, [&](const auto& one) {
+      if (one.first.first == gpu) unseen_.insert(one.first);
+      return one.first.first == gpu;
+    });
   }
   void reboot() {
     std::erase_if(processes, [&](const auto& one) {
@@ -221,7 +226,8 @@ class World final : public AttemptDoor, public InstanceDoor {
 
  private:
   // As many instances as it asks for, of one profile that it may have, all there, none twice.
-  void check_places(const Task& task) {
+  // Whether they are: one may have gone with its GPU, which nobody knows until somebody looks.
+  bool check_places(const Task& task) {
     const auto fault = [&](const char* what) {
       faults.push_back(fmt::format("task {} {}", task.id, what));
     };
@@ -230,13 +236,16 @@ class World final : public AttemptDoor, public InstanceDoor {
     if (std::ranges::count(profiles_for(task.spec, model), model.profile_index(profile)) == 0)
       fault("has another profile than it may");
     std::set<std::string> devices;
+    bool all = true;
     for (const Place& place : task.places) {
       if (!devices.insert(place.device).second) fault("has an instance twice");
       if (place.profile != profile) fault("has several profiles");
       const auto there = instances.find({place.gpu, place.start});
-      if (there == instances.end() || there->second.first != place.profile)
-        fault("has no instance");
+      if (there != instances.end() && there->second.first == place.profile) continue;
+      all = false;
+      if (!unseen_.contains({place.gpu, place.start})) fault("has no instance");
     }
+    return all;
   }
   void complete(Process& process) {
     const std::pair attempt{process.task.id, process.task.attempts};
@@ -257,6 +266,7 @@ class World final : public AttemptDoor, public InstanceDoor {
 
   std::map<std::pair<long, int>, std::optional<int>> past_;  // how attempts ended; nothing: so
   std::map<std::pair<long, int>, long> ends_;                // and when, ms
+  std::set<std::pair<int, int>> unseen_;  // GPU, start: gone since somebody looked last
   Pid next_pid_ = 100;
   std::vector<long> saved_;
 };
