@@ -122,6 +122,8 @@ class Fleet:
                               "haproxy.cfg", "--reload", f"kill -USR2 $(cat {self.path('h.pid')})"])
         self.until(lambda: os.path.exists(self.path("haproxy.cfg")), "haproxy.cfg")
         self.start("haproxy", ["haproxy", "-W", "-p", self.path("h.pid"), "-f", "haproxy.cfg"])
+        # A signal to reload that comes before it listens would end it.
+        self.until(lambda: os.path.exists(self.path("haproxy.sock")), "HAProxy's socket")
         done = self.fleet("apply", "services.yaml", "--survive-domain", self.survive)
         assert done.returncode == 0, done.stderr
         self.until(self.is_well, "the first plan")

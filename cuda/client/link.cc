@@ -52,6 +52,13 @@ void Link::lose(const Error& error) {
   waiters_.lose_all();
 }
 
+// What was told that the program leaves closes the connection: that is no loss.
+void Link::end(const Error& error) {
+  if (!left_) return lose(error);
+  lost_ = kLost;
+  waiters_.lose_all();
+}
+
 // --- sending -----------------------------------------------------------------------------------
 
 Status Link::sent(const Lock& lock, const Result<void>& put) {
@@ -157,7 +164,7 @@ void Link::read_one(Nanos patience) {
   } else if (frame.error().code == ErrorCode::timeout) {
     bear_silence(patience);
   } else {
-    lose(frame.error());
+    end(frame.error());
   }
 }
 
@@ -218,7 +225,7 @@ bool Link::read_bulk(std::span<std::byte> into) {
     if (got) return true;
     const std::size_t taken = reader_.taken();
     if (got.error().code != ErrorCode::timeout || taken == 0) {
-      lose(got.error());
+      end(got.error());
       return false;
     }
     into = into.subspan(taken);
@@ -228,7 +235,7 @@ bool Link::read_bulk(std::span<std::byte> into) {
 
 void Link::drop_bulk() {
   if (is_lost() || reader_.bulk_left() == 0) return;
-  if (const auto dropped = reader_.drop_bulk(patience_); !dropped) lose(dropped.error());
+  if (const auto dropped = reader_.drop_bulk(patience_); !dropped) end(dropped.error());
 }
 
 // --- the helper --------------------------------------------------------------------------------
@@ -305,6 +312,12 @@ void Link::pump() {
 }
 
 // --- the end -----------------------------------------------------------------------------------
+
+void Link::leave(const Lock& lock) {
+  left_ = true;
+  post(lock, Bye{});
+  flush(lock);
+}
 
 void Link::abandon() {
   channel_.reset();

@@ -142,6 +142,8 @@ class Link {
   // The helper reads too until the next answer, or always: notices are expected.
   void watch(bool always = false);
   Traffic traffic() const { return {writer_.written(), reader_.received()}; }
+  // Tells the server that the program leaves; what it closes from now on is not lost.
+  void leave(const Lock& lock);
   // In the child after fork: drops the connection's descriptors, touches no thread and no lock.
   void abandon();
   // Sends what lies there and ends the helper.
@@ -162,6 +164,7 @@ class Link {
   Answer wait(Waiter& waiter);
   Status sent(const Lock& lock, const Result<void>& put);
   void lose(const Error& error);
+  void end(const Error& error);  // nothing more can be read
 
   // One frame, or silence; by the thread that leads.
   void read_one(Nanos patience);
@@ -192,7 +195,7 @@ class Link {
 
   std::atomic<Status> lost_ = kOk, sticky_ = kOk;
   std::atomic<bool> unsent_ = false, awake_ = false, stopping_ = false, watching_ = false;
-  std::atomic<bool> always_watching_ = false;
+  std::atomic<bool> always_watching_ = false, left_ = false;
   Descriptor wake_;
   std::thread helper_;
   std::uint64_t posted_since_answer_ = 0;

@@ -97,10 +97,7 @@ void Session::leave() {
   }
   core.left = true;  // what destructors of the program still call has nobody to go to
   const Status outcome = core.link->failure();
-  if (!core.link->is_lost()) {
-    core.link->post(lock, Bye{});
-    core.link->flush(lock);
-  }
+  if (!core.link->is_lost()) core.link->leave(lock);
   const Traffic traffic = core.link->traffic();
   lock.unlock();
   core.link->close();
