@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/base64.h"
 #include "base/door/testing/test_client.h"
@@ -523,6 +525,20 @@ TEST_F(HandOver, ASlowNodeHurtsNobodyElse) {
   // It falls silent altogether: what it has goes to the other.
   slow.well = false;
   EXPECT_TRUE(turn([&] { return b.backend.submissions == 40; }, 8000));
+}
+
+// A gateway that got no time itself has heard nobody meanwhile, and takes nobody for dead.
+TEST_F(HandOver, WhoStoodStillItselfBlamesNobody) {
+  Node& a = add("a", false);
+  Stub other(*loop);
+  tell(a, {{"g", {other.port, 1}}});
+  RawClient one(*loop, a.port);
+  one.send(infer(1));
+  EXPECT_TRUE(turn([&] { return other.asked == 1; }));
+  loop->post([] { std::this_thread::sleep_for(std::chrono::nanoseconds(kPeerSilent * 5 / 4)); });
+  turn([] { return false; }, 300);
+  EXPECT_EQ(said, std::vector<std::string>());
+  EXPECT_EQ(a.pool->offers("pair", PeerPool::Way::http, {}), 1U);
 }
 
 // Who has many requests at a node leaves places to others, and is told that it has its part.

@@ -113,7 +113,7 @@ void PeerPool::look_up(const std::stop_token& stop, std::vector<actuate::Gateway
     if (!others) return;
     if (faults->empty()) return serve(actuate::GatewayPeers(wanted_));
     look_up_at_ = Loop::now_ns() + kLookUpAgain;
-    if (!timer_.pending()) timer_.at(look_up_at_);
+    if (!timer_.pending()) tick_at(look_up_at_);
   });
 }
 
@@ -204,7 +204,7 @@ std::unique_ptr<PeerUse> PeerPool::take(std::string_view service, Way way,
     all += one.share;
     if (best == nullptr || one.turn > best->turn) best = &one;
   }
-  if (!timer_.pending()) timer_.at(now + kTick);
+  if (!timer_.pending()) tick_at(now + kTick);
   if (best == nullptr) return nullptr;
   best->turn -= all;
   if (best->peer->uses.empty()) best->peer->heard = now;
@@ -266,15 +266,25 @@ void PeerPool::ask(PeerGateway& peer, std::int64_t now) {
   peer.probe->start();
 }
 
+// While this process itself stood still nobody could be heard: that is nobody's silence.
+void PeerPool::forgive(std::int64_t late) {
+  for (const auto& [node, peer] : peers_) {
+    peer->heard += late, peer->probe_began += late;
+    for (PeerUse* use : peer->uses) use->began_ += late;
+  }
+}
+
 void PeerPool::tick(std::int64_t now) {
+  if (const std::int64_t late = now - tick_due_; late > kTick) forgive(late);
   bool again = false;
   const auto peers = peers_;
   for (const auto& [node, peer] : peers) {
+    bool waits_in_vain = false;
     const std::vector<PeerUse*> uses(peer->uses.begin(), peer->uses.end());
     for (PeerUse* use : uses) {
       if (!peer->uses.contains(use) || !use->lost || now - use->began_ < kConnectPatience) continue;
       if (!use->connected || use->connected()) continue;
-      failed(*peer);
+      if (!std::exchange(waits_in_vain, true)) failed(*peer);
       std::exchange(use->lost, {})("no connection in time");
     }
     if (!peer->uses.empty() && now - peer->heard >= kPeerSilent)
@@ -288,9 +298,14 @@ void PeerPool::tick(std::int64_t now) {
     serve(actuate::GatewayPeers(wanted_));
   }
   if (again)
-    timer_.at(now + kTick);
+    tick_at(now + kTick);
   else if (look_up_at_ != 0)
-    timer_.at(look_up_at_);
+    tick_at(look_up_at_);
+}
+
+void PeerPool::tick_at(std::int64_t when) {
+  tick_due_ = when;
+  timer_.at(when);
 }
 
 void PeerPool::bury(std::shared_ptr<void> what) {

@@ -24,7 +24,7 @@
 
 namespace partita::serve {
 
-inline constexpr int kMostPeerTries = 3;                    // nodes that a request is offered to
+inline constexpr int kMostPeerTries = 3;  // nodes that a request is offered to
 // Requests of ours at once, and bytes of their bodies. One sender of requests of one service may
 // have as many as it leaves free: half of them, where nobody else has any.
 inline constexpr std::size_t kMostAtPeer = 512, kMostBytesAtPeer = 128u << 20;
@@ -43,7 +43,7 @@ inline constexpr const char* kCounted = "; counted";
 inline constexpr std::string_view kBackFull = "full", kBackAbsent = "not here";
 
 struct PeerOptions {
-  std::string token = {};         // that the gateways of the fleet share
+  std::string token = {};    // that the gateways of the fleet share
   bool tls = false;          // they speak it
   std::string ca_file = {};  // who signed their certificates; empty: whom the system trusts
 };
@@ -64,7 +64,7 @@ struct PeerGateway {
     std::size_t uses = 0, bytes = 0;
   };
   std::map<std::pair<std::string, std::string>, Part> parts = {};  // by service and sender
-  int failures = 0;  // since it answered last
+  int failures = 0;                                                // since it answered last
   // 0: it gets requests. Else it does not, and is asked from then on whether it answers.
   std::int64_t shut_until = 0;
   std::int64_t heard = 0, wanted = 0;
@@ -138,7 +138,9 @@ class PeerPool {
   void answered(PeerGateway& peer);
   void dead(PeerGateway& peer, std::string_view why);
   void ask(PeerGateway& peer, std::int64_t now);
+  void forgive(std::int64_t late);
   void tick(std::int64_t now);
+  void tick_at(std::int64_t when);
 
   Loop& loop_;
   const PeerOptions options_;
@@ -154,6 +156,7 @@ class PeerPool {
   std::map<std::string, long> uncarried_;  // of those that are wanted
   std::vector<std::shared_ptr<void>> buried_;
   Loop::Timer timer_;
+  std::int64_t tick_due_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::jthread looking_up_;
   bool looks_up_ = false;
@@ -183,7 +186,7 @@ class PeerUse {
   const std::shared_ptr<PeerGateway> peer_;
   const std::string service_, sender_;
   const std::size_t bytes_;
-  const std::int64_t began_ = Loop::now_ns();
+  std::int64_t began_ = Loop::now_ns();
 };
 
 }  // namespace partita::serve
