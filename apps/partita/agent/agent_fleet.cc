@@ -197,9 +197,9 @@ void AgentFleet::tell_gateway(fleet::FleetAgent& agent) {
   if (!view.wanted) return;
   std::vector<std::string> wanted;
   if (!view.wanted->services.empty()) {
-    const auto file = fleet::parse_fleet_services("wanted", view.wanted->services);
+    const auto file = services_.of(view.wanted->services);
     if (!file) return;
-    for (const plan::Service& one : file->services) wanted.push_back(one.name);
+    for (const plan::Service& one : (*file)->services) wanted.push_back(one.name);
     std::ranges::sort(wanted);
   }
   actuate::GatewayPeers peers =
@@ -268,13 +268,13 @@ Result<std::string> AgentFleet::changed(const Call& call) const {
   return api::receipt_json({0, said});
 }
 
-Result<std::string> AgentFleet::document(const Call& call, fleet::FleetAgent& agent) const {
+Result<std::string> AgentFleet::document(const Call& call, fleet::FleetAgent& agent) {
   const std::string& operation = call.name;
   if (operation != "fleet" && operation != "fleet_plan" && operation != "fleet_history")
     return changed(call);
   if (operation == "fleet_history") return history_json(agent.view());
   if (operation == "fleet") {
-    auto status = status_of(agent.view(), wishes_.fleet.name);
+    auto status = status_of(agent.view(), wishes_.fleet.name, &services_);
     if (status && !fault_.empty()) make_stale(*status, fault_, known_ms_);
     return status ? Result<std::string>(status_json(*status)) : failed(status.error());
   }

@@ -20,6 +20,7 @@
 #include "context.h"
 #include "control/host/agent.h"
 #include "control/host/agent_file.h"
+#include "fleet/brain/part_services.h"
 #include "fleet/etcd/etcd_store.h"
 #include "fleet/etcd/fleet_agent.h"
 
@@ -55,7 +56,7 @@ class AgentFleet {
   AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::EtcdStore> store);
   void run();
   void tell(const std::string& sentence);  // with lock_ held
-  Result<std::string> document(const Call& call, fleet::FleetAgent& agent) const;
+  Result<std::string> document(const Call& call, fleet::FleetAgent& agent);
   Result<std::string> changed(const Call& call) const;
   void handed(const fleet::Part& part, const control::Reply& reply);
   void hand_over_again(const control::AgentMemory& memory);  // with lock_ held
@@ -80,6 +81,7 @@ class AgentFleet {
   std::int64_t known_ms_ = 0;
   long told_changes_ = -1;  // of the fleet, as the gateway was told of it; its thread alone
   actuate::GatewayPeers told_peers_;
+  fleet::ServicesRead services_;
   long ready_ = 0;
   std::mutex lock_;
   std::condition_variable wake_;

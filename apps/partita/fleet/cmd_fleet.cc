@@ -10,6 +10,7 @@
 #include "base/unix_socket.h"
 #include "commands.h"
 #include "fleet/brain/documents.h"
+#include "fleet/brain/part_services.h"
 #include "fleet/brain/status.h"
 #include "fleet/brain/view.h"
 #include "fleet/etcd/fleet_agent.h"
@@ -225,10 +226,11 @@ Result<Exit> follow(Context& context, const BalanceFlags& flags, Follower& follo
   std::string said;
   std::optional<StopRequest> stop;
   if (flags.watch) stop.emplace();
+  fleet::ServicesRead services;
   do {
     Result<void> done = follower.hear();
     if (done) {
-      const auto status = fleet::status_of(follower.view(), name);
+      const auto status = fleet::status_of(follower.view(), name, &services);
       done = status ? balancer.take(*status) : failed(status.error());
     }
     if (!done && !stop) return failed(done.error());

@@ -73,6 +73,13 @@ Result<forms::ServicesFile> parse_fleet_services(const std::string& file, const 
   return read;
 }
 
+Result<std::shared_ptr<const forms::ServicesFile>> ServicesRead::of(const std::string& text) {
+  if (file_ && text == text_) return file_;
+  file_ = std::make_shared<const forms::ServicesFile>(TRY(parse_fleet_services("wanted", text)));
+  text_ = text;
+  return file_;
+}
+
 std::vector<plan::Terms> with_steps(std::vector<plan::Terms> pieces) {
   const auto refused = forms::add_members(pieces);
   CHECK(!refused);  // steps of a fleet's pipelines are members

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,16 @@ namespace partita::fleet {
 // goes. bad_input: a pipeline whose step has clients of its own, and services with buckets: a node
 // may get the one without the other.
 Result<forms::ServicesFile> parse_fleet_services(const std::string& file, const std::string& text);
+
+// The services file that was read last, which most ask for again: of 5,000 services it takes long.
+class ServicesRead {
+ public:
+  Result<std::shared_ptr<const forms::ServicesFile>> of(const std::string& text);
+
+ private:
+  std::string text_;
+  std::shared_ptr<const forms::ServicesFile> file_;
+};
 
 // The pieces of a node, and the steps of its pipelines.
 std::vector<plan::Terms> with_steps(std::vector<plan::Terms> pieces);

@@ -300,7 +300,8 @@ std::string sentence_of(const NodeStatus& node) {
 
 }  // namespace
 
-Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
+Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet,
+                              ServicesRead* services_read) {
   FleetStatus status{.fleet = fleet};
   if (view.leader) status.leader = view.leader->node;
   const Wanted wanted = view.wanted.value_or(Wanted{});
@@ -314,8 +315,8 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet) {
   for (const auto& [name, part] : view.parts) nodes[name] = node_status(view, name);
   std::map<std::string, ServiceStatus> services;
   if (!wanted.services.empty()) {
-    const auto file = parse_fleet_services("wanted", wanted.services);
-    if (!file) return failed(file.error());
+    ServicesRead own;
+    const auto file = TRY((services_read ? *services_read : own).of(wanted.services));
     const Rates asked = view.asked();
     for (const plan::Service& one : file->services) {
       ServiceStatus& is = services[one.name];

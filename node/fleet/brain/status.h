@@ -69,6 +69,8 @@ struct PowerStatus {
   bool operator==(const PowerStatus&) const = default;
 };
 
+class ServicesRead;
+
 struct FleetStatus {
   std::string fleet, leader = {};
   long revision = 0;       // the newest of all parts
@@ -89,7 +91,8 @@ std::string why_no_services(const FleetStatus& status);
 // What is not known any more is not said to be so: with `fault`, nothing counts as carried out.
 void make_stale(FleetStatus& status, const std::string& fault, std::int64_t as_of_ms);
 // bad_input: what is wanted cannot be read.
-Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet);
+Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet,
+                              ServicesRead* services_read = nullptr);
 Result<FleetStatus> parse_status(const std::string& file, std::string_view text);
 std::string status_json(const FleetStatus& status);
 std::string status_text(const FleetStatus& status);

@@ -42,12 +42,12 @@ std::string told(const std::vector<std::string>& changes) {
 }
 
 // Gateways of all nodes hear from here where services are.
-std::vector<Change> other_peers(const FleetView& view, const Keys& keys) {
+std::vector<Change> other_peers(const FleetView& view, const Keys& keys, ServicesRead& services) {
   const bool has_gateways = std::ranges::any_of(view.nodes, [](const auto& one) {
     return !(one.second.gateway.empty() && one.second.grpc.empty());
   });
   if (!view.wanted || (!has_gateways && view.peers.empty())) return {};
-  auto status = status_of(view, "");
+  auto status = status_of(view, "", &services);
   if (!status) return {};
   std::vector<Change> changes;
   const NodePeers next = node_peers(*std::move(status), view.peers);
@@ -460,7 +460,7 @@ Result<void> FleetAgent::lead() {
     turn_.said.push_back(std::move(why));
   if (auto done = divide_power(); !done || fence_ == 0) return done;
   if (std::exchange(peers_changed_, false))
-    if (auto done = write_all({}, other_peers(view_, keys_)); !done || fence_ == 0) return done;
+    if (auto done = write_all({}, other_peers(view_, keys_, services_)); !done || fence_ == 0) return done;
   if (auto done = look_for_overdue(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};
   if (decision_ && now_ms_ - told_ms_ >= kRatesMs) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "fleet/brain/leader.h"
+#include "fleet/brain/part_services.h"
 #include "fleet/brain/view.h"
 #include "fleet/etcd/store.h"
 
@@ -174,6 +175,7 @@ class FleetAgent {
   const Keys keys_;
   Store& store_;
   Leader leader_;
+  ServicesRead services_;
   PowerBrain power_;
   FleetView view_;
   std::unique_ptr<Watch> watch_;

@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/leader.h"
+#include "fleet/brain/part_services.h"
 #include "fleet/brain/peers.h"
 #include "fleet/brain/status.h"
 #include "fleet/brain/testing/invented_fleet.h"
@@ -346,8 +347,9 @@ bool alike(const actuate::GatewayPeers& a, const actuate::GatewayPeers& b) {
 }
 
 // What each node's gateway is told is what the whole store says of services that are carried.
-std::vector<std::string> faults_of_peers(const std::vector<SimNode>& nodes, const FleetView& view) {
-  const auto status = status_of(view, "sim");
+std::vector<std::string> faults_of_peers(const std::vector<SimNode>& nodes, const FleetView& view,
+                                         ServicesRead& services) {
+  const auto status = status_of(view, "sim", &services);
   if (!status) return {to_string(status.error())};
   std::vector<std::string> carried, faults;
   for (const ServiceStatus& service : status->services)
@@ -905,7 +907,7 @@ class FleetSim {
       if (std::string left = left_over(node, view);
           !left.empty() && !node.record.trouble.starts_with(kLentInTheWay))
         fault(left);
-    for (const std::string& text : faults_of_peers(nodes_, view)) fault(text);
+    for (const std::string& text : faults_of_peers(nodes_, view, services_)) fault(text);
     for (const std::string& text : faults_of_need(*decision, clients_.asked())) fault(text);
     report_.asked += static_cast<long>(clients_.asked().size());
     report_.asked_in_vain += static_cast<long>(clients_.asked().size() - carried_.all().size());
@@ -940,6 +942,7 @@ class FleetSim {
   MemoryStore store_;
   const Keys keys_{"sim"};
   std::vector<SimNode> nodes_;
+  ServicesRead services_;
   Wanted wanted_;
   Rates rates_;  // in the file
   Clients clients_;
