@@ -28,6 +28,7 @@ namespace {
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr int kEvents = 64;  // fetched at once
+constexpr std::int64_t kStill = 100'000'000;
 
 struct Watched {
   std::unique_ptr<std::function<void(Readiness)>> function;  // stays in place while it runs
@@ -58,6 +59,7 @@ struct Loop::Impl {
   std::map<std::pair<std::int64_t, std::uint64_t>, std::shared_ptr<Timer::State>> timers = {};
   std::uint64_t next_order = 0;
   std::int64_t armed = kNever;
+  std::int64_t looked = Loop::now_ns(), still = 0;  // for timers last; how long it stood still
   std::mutex mutex = {};
   std::vector<std::function<void()>> posted = {};  // under mutex
   bool sleeping = false;                           // under mutex: or about to
@@ -131,6 +133,9 @@ void Loop::Impl::arm(std::int64_t until) {
 void Loop::Impl::fire_timers() {
   if (timers.empty()) return;
   const std::int64_t now = Loop::now_ns();
+  const std::int64_t late = now - std::max(looked, timers.begin()->first.first);
+  if (late > kStill) still += late;
+  looked = now;
   while (!timers.empty() && timers.begin()->first.first <= now) {
     const std::shared_ptr<Timer::State> state = timers.begin()->second;
     timers.erase(timers.begin());
@@ -212,6 +217,8 @@ std::int64_t Loop::now_ns() {
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * kSecondNs + now.tv_nsec;
 }
+
+std::int64_t Loop::awake_ns() const { return now_ns() - impl_->still; }
 
 void Loop::run() { run_until(kNever); }
 

@@ -74,6 +74,9 @@ class Loop {
   void stop();                                // any thread; also ends a run() that has not begun
   void post(std::function<void()> function);  // any thread; in order
   static std::int64_t now_ns();               // CLOCK_MONOTONIC
+  // The same without the time in which this thread stood still (no processor, a long call) while a
+  // timer was due: to count how long others have been silent. By the loop's thread.
+  std::int64_t awake_ns() const;
 
   // The descriptor stays the caller's. Readable from the start; want() changes that.
   [[nodiscard]] Watch watch(int fd, std::function<void(Readiness)> function);

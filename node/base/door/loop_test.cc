@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <thread>
@@ -64,6 +65,18 @@ TEST(LoopTest, RunUntilReturnsAtItsTime) {
   const std::int64_t end = Loop::now_ns() + 3 * kMs;
   loop->run_until(end);
   EXPECT_GE(Loop::now_ns(), end);
+}
+
+TEST(LoopTest, ItIsNotAwakeWhileItStandsStill) {
+  const auto loop = Loop::make().value();
+  Loop::Timer timer(*loop, [&](std::int64_t) { timer.at(Loop::now_ns() + 10 * kMs); });
+  timer.at(0);  // long gone by: nobody stood still since
+  loop->run_until(Loop::now_ns() + 20 * kMs);
+  const std::int64_t begin = Loop::now_ns(), awake = loop->awake_ns();
+  EXPECT_GT(awake, begin - 10'000 * kMs);
+  loop->post([] { std::this_thread::sleep_for(std::chrono::milliseconds(600)); });
+  loop->run_until(begin + 650 * kMs);
+  EXPECT_LE(loop->awake_ns() - awake, Loop::now_ns() - begin - 550 * kMs);
 }
 
 TEST(LoopTest, AWatchIsCalledUntilItEndsAlsoFromInside) {

@@ -112,7 +112,7 @@ void EngineCall::take_events(std::string_view bytes) {
     return link_ended("an event of its answer is too long");
   }
   const std::int64_t now = heard_ = Loop::now_ns();
-  replica_->hear(now);
+  replica_->hear();
   const int fresh = pace_.fresh();
   const bool flushes = flushed_ || fresh > 0 || (done_ && chosen_) || error_;
   if (fresh > 0) {

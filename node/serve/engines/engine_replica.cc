@@ -40,7 +40,7 @@ EngineReplica::EngineReplica(EngineAddress where, Url parsed, EngineLines connec
       lines(std::move(connections)),
       guess(known.engines, address.sequences, known.factors),
       prefixes(prefix_blocks(known.engines)),
-      heard_(Loop::now_ns()) {}
+      heard_(lines.loop.awake_ns()) {}
 
 EngineReplica::~EngineReplica() = default;
 
@@ -63,7 +63,7 @@ std::string EngineReplica::head(std::string_view verb, std::string_view path) co
 void EngineReplica::tick(std::int64_t now) {
   if (leaving_) return;
   if (asking_) {
-    if (now - probe_began_ < kProbePatience) return;
+    if (lines.loop.awake_ns() - probe_began_ < kProbePatience) return;
     probe_->close();
     asking_ = false;
     if (asked_ == Asked::metrics)
@@ -72,7 +72,7 @@ void EngineReplica::tick(std::int64_t now) {
       silent(false);
   }
   if (now >= next_probe_) ask(now);
-  if (!ready_ && !dead_told_ && now - heard_ >= kEngineDead) {
+  if (!ready_ && !dead_told_ && heard_ago() >= kEngineDead) {
     dead_told_ = true;
     if (ears_.dead) ears_.dead();
   }
@@ -103,7 +103,7 @@ void EngineReplica::leave() { leaving_ = true; }
 
 // Not from inside of the probe that goes.
 void EngineReplica::ask(std::int64_t now) {
-  probe_began_ = now;
+  probe_began_ = lines.loop.awake_ns();
   next_probe_ = now + kProbeEvery;
   asking_ = true;
   probe_status_ = 0;
@@ -141,7 +141,7 @@ void EngineReplica::ask(std::int64_t now) {
 }
 
 void EngineReplica::answered(int status) {
-  heard_ = Loop::now_ns();
+  heard_ = lines.loop.awake_ns();
   if (status == 404 || status == 405 || status == 501) {
     probed_path_ = kModelsPath;  // it has no /health
     next_probe_ = 0;
@@ -160,7 +160,7 @@ void EngineReplica::answered(int status) {
 }
 
 void EngineReplica::read_models() {
-  heard_ = Loop::now_ns();
+  heard_ = lines.loop.awake_ns();
   names_old_ = false;
   std::vector<std::string> read;
   JsonScan scan(probe_body_);

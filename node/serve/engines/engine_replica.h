@@ -26,7 +26,7 @@ inline constexpr std::int64_t kProbeEvery = 1'000'000'000, kProbePatience = 2'00
 inline constexpr std::int64_t kNamesEvery = 2'000'000'000;
 inline constexpr std::int64_t kMetricsEvery = 1'000'000'000, kMetricsFresh = 3'000'000'000,
                               kMetricsAgain = 30'000'000'000;  // where there were none
-inline constexpr std::int64_t kEngineDead = 10'000'000'000;  // silent for so long: its calls end
+inline constexpr std::int64_t kEngineDead = 10'000'000'000;    // silent for so long: its calls end
 inline constexpr std::size_t kDefaultPrefixBlocks = 65'536;
 
 // Where an engine is: `url`, and of one that is supervised its place in the assignment, and which
@@ -68,8 +68,8 @@ class EngineReplica {
   void suspect();               // a connection of it broke: it is asked at once
   void ask_names();             // what it calls its models, anew, every kNamesEvery at most
   // Something of an answer came: a sign of life, whatever its probe says.
-  void hear(std::int64_t now) { heard_ = flowed_ = now; }
-  bool flows(std::int64_t now) const { return now - flowed_ < kProbePatience; }
+  void hear() { heard_ = flowed_ = lines.loop.awake_ns(); }
+  bool flows() const { return lines.loop.awake_ns() - flowed_ < kProbePatience; }
   void note_answered(const std::string& path);
   // It has answered requests, and never one for this path.
   bool answers_others(const std::string& path) const;
@@ -85,7 +85,7 @@ class EngineReplica {
   // Tokens of KV cache that are free, by what it said and what was sent there since.
   std::optional<double> kv_tokens_free(std::int64_t now) const;
   void sent(int tokens) { sent_since_ += tokens; }  // of a prompt
-  std::int64_t heard_ago(std::int64_t now) const { return now - heard_; }
+  std::int64_t heard_ago() const { return lines.loop.awake_ns() - heard_; }
   // The request line and headers for a path of its API, without the end of the head.
   std::string head(std::string_view verb, std::string_view path) const;
 

@@ -941,12 +941,12 @@ void Core::Impl::look_after(Nanos now) {
     if (const std::string said = look_at_trial(*service, now); !said.empty()) say(said);
     for (const auto& [batch, abandoned] : service->abandoned) {
       const auto seat = seats.find(abandoned.worker);
-      if (now - abandoned.since > options.dead_after && seat != seats.end())
+      if (loop.awake_ns() - abandoned.since > options.dead_after && seat != seats.end())
         end(abandoned.worker, seat->second, "its batch does not end");
     }
   }
   for (auto& [worker, seat] : seats) {
-    const Nanos ago = now - links->heard_at(worker);
+    const Nanos ago = links->heard_ago(worker);
     const bool silent = ago > options.silent_after;
     if (silent != seat.silent && seat.state == Seat::State::ready) {
       seat.silent = silent;

@@ -311,7 +311,7 @@ void Core::Impl::take_back(WorkerId worker, Seat& seat) {
   std::erase_if(service->batches, [&](const auto& batch) {
     if (batch.second.worker != worker) return false;
     Abandoned& abandoned = service->abandoned[batch.first];
-    abandoned = {.worker = worker, .since = Loop::now_ns()};
+    abandoned = {.worker = worker, .since = loop.awake_ns()};
     for (const Item& item : batch.second.items) move_to_fresh_slot(item, abandoned);
     had.insert(had.end(), batch.second.items.begin(), batch.second.items.end());
     return true;
@@ -372,9 +372,8 @@ void Core::Impl::end(WorkerId worker, Seat& seat, const std::string& why) {
 
 std::vector<WorkerView> Core::worker_views() const {
   std::vector<WorkerView> views;
-  const Nanos now = Loop::now_ns();
   for (const auto& [worker, seat] : impl_->seats) {
-    const Nanos ago = now - impl_->links->heard_at(worker);
+    const Nanos ago = impl_->links->heard_ago(worker);
     const char* state = seat.state == Seat::State::warming   ? "warming"
                         : seat.state == Seat::State::leaving ? "leaving"
                         : seat.silent                        ? "silent"

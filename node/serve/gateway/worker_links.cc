@@ -55,7 +55,7 @@ void WorkerLinks::read(WorkerId worker) {
     if (!received) return drop(worker, to_string(received.error()));
     if (received->kind == Received::Kind::nothing_yet) return;
     if (received->kind == Received::Kind::ended) return drop(worker, "its connection ended");
-    link.heard = Loop::now_ns();
+    link.heard = loop_.awake_ns();
     if (link.closing) continue;
     Result<Frame> frame = decode(received->bytes);
     if (!frame) return drop(worker, to_string(frame.error()));
@@ -107,6 +107,8 @@ void WorkerLinks::drop(WorkerId worker, const std::string& why) {
   if (!closing) listens_.gone(worker, why);
 }
 
-std::int64_t WorkerLinks::heard_at(WorkerId worker) const { return links_.at(worker)->heard; }
+std::int64_t WorkerLinks::heard_ago(WorkerId worker) const {
+  return loop_.awake_ns() - links_.at(worker)->heard;
+}
 
 }  // namespace partita::serve

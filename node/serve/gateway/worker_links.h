@@ -36,13 +36,13 @@ class WorkerLinks {
   // Nothing of it is heard any more; the connection ends when the worker has read what was sent and
   // ends it. `gone` is not called for it.
   void close(WorkerId worker);
-  std::int64_t heard_at(WorkerId worker) const;  // it is connected
+  std::int64_t heard_ago(WorkerId worker) const;  // it is connected
 
  private:
   struct Link {
     Connection connection;
     UnixPeer peer;
-    std::int64_t heard = 0;
+    std::int64_t heard = 0;  // by Loop::awake_ns
     Loop::Watch watch = {};
     struct Waiting {
       std::string frame;

@@ -29,12 +29,12 @@ using GatewayWorkers = std::map<std::pair<std::string, int>, actuate::GatewayWor
 // One whose probe fails while its streams flow ends them, and gets nothing new.
 actuate::WorkerReadiness readiness_of(const EngineReplica& engine) {
   const auto said = readiness_of(std::string_view(engine.state()));
-  const bool ends = said == actuate::WorkerReadiness::silent && engine.flows(Loop::now_ns());
+  const bool ends = said == actuate::WorkerReadiness::silent && engine.flows();
   return ends ? actuate::WorkerReadiness::leaving : said;
 }
 
 double heard_s(const EngineReplica& engine) {
-  return static_cast<double>(engine.heard_ago(Loop::now_ns())) / 1e9;
+  return static_cast<double>(engine.heard_ago()) / 1e9;
 }
 
 // One that is supervised and has been heard.

@@ -113,7 +113,7 @@ void PeerPool::look_up(const std::stop_token& stop, std::vector<actuate::Gateway
     if (!others) return;
     if (faults->empty()) return serve(actuate::GatewayPeers(wanted_));
     look_up_at_ = Loop::now_ns() + kLookUpAgain;
-    if (!timer_.pending()) tick_at(look_up_at_);
+    if (!timer_.pending()) timer_.at(look_up_at_);
   });
 }
 
@@ -204,10 +204,10 @@ std::unique_ptr<PeerUse> PeerPool::take(std::string_view service, Way way,
     all += one.share;
     if (best == nullptr || one.turn > best->turn) best = &one;
   }
-  if (!timer_.pending()) tick_at(now + kTick);
+  if (!timer_.pending()) timer_.at(now + kTick);
   if (best == nullptr) return nullptr;
   best->turn -= all;
-  if (best->peer->uses.empty()) best->peer->heard = now;
+  if (best->peer->uses.empty()) best->peer->heard = loop_.awake_ns();
   return std::make_unique<PeerUse>(*this, best->peer, std::string(service), std::string(sender),
                                    bytes);
 }
@@ -215,7 +215,7 @@ std::unique_ptr<PeerUse> PeerPool::take(std::string_view service, Way way,
 // ---- who is well
 
 void PeerPool::answered(PeerGateway& peer) {
-  peer.heard = Loop::now_ns();
+  peer.heard = loop_.awake_ns();
   peer.failures = 0;
   if (std::exchange(peer.shut_until, 0) != 0)
     say_("the gateway of " + peer.node + " answers again");
@@ -238,21 +238,21 @@ void PeerPool::dead(PeerGateway& peer, std::string_view why) {
     if (peer.uses.contains(use) && use->lost) std::exchange(use->lost, {})(why);
 }
 
-void PeerPool::ask(PeerGateway& peer, std::int64_t now) {
+void PeerPool::ask(PeerGateway& peer, std::int64_t now, std::int64_t awake) {
   if (!peer.lines) {  // of gRPC alone: its next request tells
     if (peer.shut_until != 0 && now >= peer.shut_until) peer.shut_until = 0;
     return;
   }
   if (peer.probe != nullptr) {
-    if (now - peer.probe_began < kProbeLate) return;
+    if (awake - peer.probe_began < kProbeLate) return;
     peer.probe->close();
     bury(std::move(peer.probe));
     return failed(peer);
   }
   const bool due = peer.shut_until != 0 ? now >= peer.shut_until
-                                        : !peer.uses.empty() && now - peer.heard >= kProbeAgain;
+                                        : !peer.uses.empty() && awake - peer.heard >= kProbeAgain;
   if (!due) return;
-  peer.probe_began = now;
+  peer.probe_began = awake;
   const std::string head =
       fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", kProbePath, peer.http);
   EngineLink::Ends ends{.more = [](HttpResponse&) {},
@@ -266,31 +266,24 @@ void PeerPool::ask(PeerGateway& peer, std::int64_t now) {
   peer.probe->start();
 }
 
-// While this process itself stood still nobody could be heard: that is nobody's silence.
-void PeerPool::forgive(std::int64_t late) {
-  for (const auto& [node, peer] : peers_) {
-    peer->heard += late, peer->probe_began += late;
-    for (PeerUse* use : peer->uses) use->began_ += late;
-  }
-}
-
 void PeerPool::tick(std::int64_t now) {
-  if (const std::int64_t late = now - tick_due_; late > kTick) forgive(late);
+  const std::int64_t awake = loop_.awake_ns();
   bool again = false;
   const auto peers = peers_;
   for (const auto& [node, peer] : peers) {
     bool waits_in_vain = false;
     const std::vector<PeerUse*> uses(peer->uses.begin(), peer->uses.end());
     for (PeerUse* use : uses) {
-      if (!peer->uses.contains(use) || !use->lost || now - use->began_ < kConnectPatience) continue;
+      if (!peer->uses.contains(use) || !use->lost || awake - use->began_ < kConnectPatience)
+        continue;
       if (!use->connected || use->connected()) continue;
       if (!std::exchange(waits_in_vain, true)) failed(*peer);
       std::exchange(use->lost, {})("no connection in time");
     }
-    if (!peer->uses.empty() && now - peer->heard >= kPeerSilent)
+    if (!peer->uses.empty() && awake - peer->heard >= kPeerSilent)
       dead(*peer, "it does not answer any more");
     const bool wanted = !peer->uses.empty() || now - peer->wanted < kStillWanted;
-    if (wanted) ask(*peer, now);
+    if (wanted) ask(*peer, now, awake);
     again = again || wanted;
   }
   if (look_up_at_ != 0 && now >= look_up_at_) {
@@ -298,14 +291,9 @@ void PeerPool::tick(std::int64_t now) {
     serve(actuate::GatewayPeers(wanted_));
   }
   if (again)
-    tick_at(now + kTick);
+    timer_.at(now + kTick);
   else if (look_up_at_ != 0)
-    tick_at(look_up_at_);
-}
-
-void PeerPool::tick_at(std::int64_t when) {
-  tick_due_ = when;
-  timer_.at(when);
+    timer_.at(look_up_at_);
 }
 
 void PeerPool::bury(std::shared_ptr<void> what) {
@@ -324,7 +312,8 @@ PeerUse::PeerUse(PeerPool& pool, std::shared_ptr<PeerGateway> peer, std::string 
       peer_(std::move(peer)),
       service_(std::move(service)),
       sender_(std::move(sender)),
-      bytes_(bytes) {
+      bytes_(bytes),
+      began_(pool_.loop().awake_ns()) {
   peer_->uses.insert(this);
   peer_->bytes += bytes_;
   PeerGateway::Part& part = peer_->parts[{service_, sender_}];

@@ -67,7 +67,8 @@ struct PeerGateway {
   int failures = 0;                                                // since it answered last
   // 0: it gets requests. Else it does not, and is asked from then on whether it answers.
   std::int64_t shut_until = 0;
-  std::int64_t heard = 0, wanted = 0;
+  std::int64_t heard = 0;  // by Loop::awake_ns, as probe_began
+  std::int64_t wanted = 0;
   std::map<std::string, std::int64_t, std::less<>> full_until = {};  // by service
   std::unique_ptr<EngineLink> probe = {};
   std::int64_t probe_began = 0;
@@ -137,10 +138,8 @@ class PeerPool {
   void failed(PeerGateway& peer);
   void answered(PeerGateway& peer);
   void dead(PeerGateway& peer, std::string_view why);
-  void ask(PeerGateway& peer, std::int64_t now);
-  void forgive(std::int64_t late);
+  void ask(PeerGateway& peer, std::int64_t now, std::int64_t awake);
   void tick(std::int64_t now);
-  void tick_at(std::int64_t when);
 
   Loop& loop_;
   const PeerOptions options_;
@@ -156,7 +155,6 @@ class PeerPool {
   std::map<std::string, long> uncarried_;  // of those that are wanted
   std::vector<std::shared_ptr<void>> buried_;
   Loop::Timer timer_;
-  std::int64_t tick_due_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::jthread looking_up_;
   bool looks_up_ = false;
@@ -186,7 +184,7 @@ class PeerUse {
   const std::shared_ptr<PeerGateway> peer_;
   const std::string service_, sender_;
   const std::size_t bytes_;
-  std::int64_t began_ = Loop::now_ns();
+  const std::int64_t began_;  // by Loop::awake_ns
 };
 
 }  // namespace partita::serve
