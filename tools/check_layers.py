@@ -10,7 +10,9 @@ import pathlib
 import re
 import sys
 
-INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+/[^">]+)[">]')
+DIRECTIVE = re.compile(r"\s*(?:#|%:|\?\?=)\s*(?:include|import|embed)|\s*(?:export\s+)?import\b")
+INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+)[">]\s*(?://.*)?$')
+COMMENT = re.compile(r"/\*.*?\*/")
 SOURCES = (".h", ".cc", ".cu")
 PRODUCTS = ("node", "cuda", "lab")
 # What stands in a module's folder for its tests alone.
@@ -60,6 +62,21 @@ def module_of(path, layers):
     return next((name for name in names if name in layers), None)
 
 
+def included(line):
+    """(the header, None), (None, what is wrong with how it is named), or (None, None): no include.
+    A header of ours has one name, its path from its product's folder: another would go unseen."""
+    line = COMMENT.sub(" ", line.rstrip("\n\\"))
+    if not DIRECTIVE.match(line):
+        return None, None
+    match = INCLUDE.match(line)
+    if not match:
+        return None, "an include of another form than \"folder/header.h\" or <header>"
+    parts = match[1].split("/")
+    if "." in parts or ".." in parts or "" in parts or parts[0] in (*PRODUCTS, "apps"):
+        return None, f"{match[1]} is to be named by its path from {', '.join(PRODUCTS)}"
+    return match[1], None
+
+
 def check(root, layers):
     """(number of includes between modules, list of complaints)."""
     folders = {name.split("/")[0] for name in layers}
@@ -77,15 +94,19 @@ def check(root, layers):
         edges, of_tests = layers[owner]
         tested = bool(FOR_TESTS.search(str(path)))
         for number, line in enumerate(open(path, encoding="utf-8"), 1):
-            match = INCLUDE.match(line)
-            if not match or match[1].split("/")[0] not in folders:
+            header, fault = included(line)
+            if fault:
+                errors.append(f"{path}:{number}: {fault}")
+            if not header or "/" not in header or header.split("/")[0] not in folders:
                 continue
-            target = module_of(match[1], layers)
+            if "/testing/" in header and not tested:
+                errors.append(f"{path}:{number}: {header} is for tests alone")
+            target = module_of(header, layers)
             count += 1
             if target == owner:
                 continue
             if target not in edges + (of_tests if tested else []):
-                errors.append(f"{path}:{number}: {owner} may not include {target or match[1]}")
+                errors.append(f"{path}:{number}: {owner} may not include {target or header}")
             used[owner][tested].add(target)
     for name, (edges, of_tests) in sorted(layers.items()):
         errors += [f"{name}: declares {edge}, which it does not include"

@@ -78,6 +78,23 @@ class Layers(HouseTest):
         self.refused_with({"node/base/a.h": "#include <hw/h.h>\n"},
                           "a.h:1: base may not include hw")
 
+    def test_other_names_of_a_header(self):
+        for line in ('#include "../planners/serving/s.h"', '#include "node/planners/serving/s.h"',
+                     '#include "planners/./serving/s.h"', '#include "planners//serving/s.h"',
+                     '#include "apps/partita/flags.h"', "#include HEADER", '#include_next "hw/h.h"',
+                     'import "planners/serving/s.h";', "%:include <planners/serving/s.h>",
+                     '#include /* a judge */ "planners/serving/s.h"  // of its own'):
+            with self.subTest(line):
+                text = f'#include "plan/p.h"\n{line}\n'
+                self.refused_with({"node/verify/v.cc": text}, "node/verify/v.cc:2: ")
+                self.write(self.TREE)
+
+    def test_header_for_tests(self):
+        self.write({"node/plan/testing/w.h": "", "node/verify/v_test.cc":
+                    '#include "plan/testing/w.h"\n'})
+        self.refused_with({"node/verify/v.cc": '#include "plan/testing/w.h"\n'},
+                          "v.cc:1: plan/testing/w.h is for tests alone")
+
     def test_edge_of_a_unit_test(self):
         self.refused_with({"node/hw/h_test.cc": ' #  include "plan/p.h"\n'},
                           "h_test.cc:1: hw may not include plan")
