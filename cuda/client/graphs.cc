@@ -56,13 +56,14 @@ Status Captures::begin(std::uint64_t stream, std::uint32_t mode, std::uint64_t g
   if (fresh) graph = core_.new_handle();
   const std::uint64_t first = core_.new_handles(kMostNodes);
   if (fresh) all_.graphs.all()[graph] = {};
+  const auto known = made_graph(all_, graph)->for_server(after);
   made_graph(all_, graph)->being_captured = true;
   captures_[id] = {.origin = *real, .graph = graph, .first = first, .fresh = fresh, .mode = mode};
   all_.streams.find(*real)->capture = id;
   return core_.link->post(lock, CaptureBegin{.stream = {*real},
                                              .mode = mode,
                                              .graph = {graph},
-                                             .after = std::as_bytes(after),
+                                             .after = std::as_bytes(std::span(known)),
                                              .first = {first}});
 }
 
@@ -89,8 +90,7 @@ Got<std::uint64_t> Captures::end(std::uint64_t stream) {
   }
   graph.copies.add(capture.copies);
   const auto reply = decode<CaptureEnd::Reply>(answer.reply);
-  for (std::uint32_t i = 0; reply && i < reply->nodes; ++i)
-    graph.nodes.push_back(capture.first + i);
+  for (std::uint32_t i = 0; reply && i < reply->nodes; ++i) graph.add(capture.first + i);
   if (!capture.broken) return capture.graph;
   if (capture.fresh) {
     all_.graphs.forget(capture.graph);
@@ -246,8 +246,19 @@ bool MadeGraph::has(std::span<const std::uint64_t> some) const {
 }
 
 void MadeGraph::add(std::uint64_t node) {
+  if (!at_server.empty()) at_server.push_back(node);
   nodes.push_back(node);
   mixed = mixed || being_captured;
+}
+
+std::vector<std::uint64_t> MadeGraph::for_server(std::span<const std::uint64_t> some) const {
+  std::vector<std::uint64_t> known(some.begin(), some.end());
+  for (std::uint64_t& node : known) {
+    const auto at = std::ranges::find(nodes, node);
+    if (!at_server.empty() && at != nodes.end())
+      node = at_server[static_cast<std::size_t>(at - nodes.begin())];
+  }
+  return known;
 }
 
 MadeGraph* made_graph(Session& all, std::uint64_t graph) {
@@ -262,8 +273,11 @@ Got<std::uint64_t> Graphs::add_node(const Lock& lock, std::uint64_t graph, Nodes
   if (found == graphs_.end()) return refused(kInvalidValue);
   if (!found->second.has(after)) return refused(kInvalidValue);
   const std::uint64_t node = core_.new_handle();
-  const GraphAdd add{
-      .graph = {graph}, .node = {node}, .after = std::as_bytes(after), .operation = operation};
+  const auto known = found->second.for_server(after);
+  const GraphAdd add{.graph = {graph},
+                     .node = {node},
+                     .after = std::as_bytes(std::span(known)),
+                     .operation = operation};
   if (const Status status = core_.link->post(lock, add); status != kOk) return refused(status);
   found->second.add(node);
   return node;
@@ -412,9 +426,21 @@ Got<std::uint64_t> Graphs::clone(std::uint64_t graph) {
   const std::uint64_t made = core_.new_handle();
   const Status status = core_.link->post(lock, GraphClone{.graph = {graph}, .clone = {made}});
   if (status != kOk) return refused(status);
-  graphs_[made] = MadeGraph(found->second);
-  graphs_[made].is_body = false;
+  MadeGraph& copy = graphs_[made] = MadeGraph(found->second);
+  copy.is_body = false;
+  copy.original = copy.nodes;
+  if (copy.at_server.empty()) copy.at_server = copy.nodes;
+  for (std::uint64_t& node : copy.nodes) node = core_.new_handle();
   return made;
+}
+
+Got<std::uint64_t> Graphs::node_in_clone(std::uint64_t original, std::uint64_t clone) {
+  Lock lock(core_.mutex);
+  const auto found = graphs_.find(clone);
+  if (found == graphs_.end()) return refused(kInvalidValue);
+  const auto at = std::ranges::find(found->second.original, original);
+  if (at == found->second.original.end()) return refused(kInvalidValue);
+  return found->second.nodes[static_cast<std::size_t>(at - found->second.original.begin())];
 }
 
 Status Graphs::set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,

@@ -103,13 +103,16 @@ class GraphMemory {
 
 struct MadeGraph {
   HostCopies copies = {};
-  std::vector<std::uint64_t> nodes = {};  // as at the server, unless they are mixed
+  std::vector<std::uint64_t> nodes = {};  // in the order of the server, unless they are mixed
+  // Of a clone: what it was made of has these nodes, and the server knows its own by these numbers.
+  std::vector<std::uint64_t> original = {}, at_server = {};
   std::vector<std::uint64_t> bodies = {};
   std::vector<std::shared_ptr<std::vector<void*>>> told = {};  // handles of bodies
   bool is_body = false, being_captured = false, mixed = false;
   // Nodes of a capture that goes on are the server's to know.
   bool has(std::span<const std::uint64_t> some) const;
   void add(std::uint64_t node);
+  std::vector<std::uint64_t> for_server(std::span<const std::uint64_t> some) const;
 };
 
 class Graphs {
@@ -130,9 +133,11 @@ class Graphs {
                                  const void* from, std::uint64_t bytes);
   Got<std::uint64_t> add_copy_out(std::uint64_t graph, Nodes after, void* to, std::uint64_t from,
                                   std::uint64_t bytes);
-  Got<std::uint64_t> graph_of(std::uint64_t node);  // the first that has it: no clone
+  Got<std::uint64_t> graph_of(std::uint64_t node);
   Got<std::vector<std::uint64_t>> nodes_of(std::uint64_t graph);
-  Got<std::uint64_t> clone(std::uint64_t graph);  // its nodes have the same handles
+  Got<std::uint64_t> clone(std::uint64_t graph);
+  // The clone's node that was made of this one.
+  Got<std::uint64_t> node_in_clone(std::uint64_t original, std::uint64_t clone);
   // A kernel node of a graph, or of an executable one, launches something else.
   Status set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,
                     const LaunchShape& shape, void** parameters);

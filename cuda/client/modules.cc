@@ -237,6 +237,11 @@ Kernel* Modules::kernel_of(const void* host) {
   return module == kernel->module ? kernel : kernel_in(*module, kernel->name);
 }
 
+Kernel* Modules::here(Kernel* kernel) {
+  if (current_device() == 0 && kernel->module->original == nullptr) return kernel;
+  return kernel_of(kernel);
+}
+
 std::optional<Variable> Modules::variable_of(const void* host) {
   const std::lock_guard lock(mutex_);
   const auto found = variables_.find(host);

@@ -76,6 +76,7 @@ class Modules {
   bool has_registered();  // the program has code for the runtime
   // On the thread's device.
   Kernel* kernel_of(const void* host);
+  Kernel* here(Kernel* kernel);  // of another device, perhaps
   std::optional<Variable> variable_of(const void* host);
   // By its name in the module; made when it is asked for first. Needs the module's layouts.
   Kernel* kernel_named(Module& module, std::string_view name);

@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,12 +122,14 @@ class Program {
   template <class... Parameters>
   int launch(const char& function, Dim3 grid, Dim3 block, void* stream, Parameters... parameters) {
     void* arguments[] = {static_cast<void*>(&parameters)..., nullptr};
-    void *kernel = nullptr, *on = nullptr;
+    void*& kernel = kernels_[&function];  // asked for once, as nvcc's code does
+    void* on = nullptr;
     std::size_t shared = 0;
     cuda_.call("__cudaPushCallConfiguration", grid, block, std::size_t{0}, stream);
-    if (const int status =
-            cuda_.call("__cudaGetKernel", &kernel, static_cast<const void*>(&function)))
-      return status;
+    if (kernel == nullptr)
+      if (const int status =
+              cuda_.call("__cudaGetKernel", &kernel, static_cast<const void*>(&function)))
+        return status;
     cuda_.call("__cudaPopCallConfiguration", &grid, &block, &shared, static_cast<void*>(&on));
     return cuda_.call("__cudaLaunchKernel", kernel, grid, block, static_cast<void**>(arguments),
                       shared, on);
@@ -153,6 +156,7 @@ class Program {
   std::vector<std::byte> container_;
   Wrapper wrapper_;
   void** handle_ = nullptr;
+  std::map<const char*, void*> kernels_;
 };
 
 // Inside a scenario: says what is wrong and ends the child.

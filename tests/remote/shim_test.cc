@@ -395,6 +395,22 @@ TEST_P(Shim, GraphsByNodes) {
     SAME(cuda.call("cudaGraphExecKernelNodeSetParams", exec, clone,
                    static_cast<const void*>(&launch)),
          1);  // no node
+    // The clone's node is another than the one that it was made of.
+    value = 8;
+    SAME(cuda.call("cudaGraphKernelNodeSetParams", found, static_cast<const void*>(&launch)), 0);
+    void *of_clone = nullptr, *of_graph = nullptr, *behind = nullptr;
+    SAME(cuda.call("cudaGraphInstantiate", &of_clone, clone, 0ULL), 0);
+    SAME(cuda.call("cudaGraphInstantiate", &of_graph, graph2, 0ULL), 0);
+    SAME(launched(of_clone), 8U);
+    SAME(launched(of_graph), 7U);
+    SAME(cuda.call("cudaGraphNodeFindInClone", &behind, found, clone), 1);
+    // Something behind it in the clone.
+    value = 9;
+    SAME(cuda.call("cudaGraphAddKernelNode", &behind, clone, &found, std::size_t{1},
+                   static_cast<const void*>(&launch)),
+         0);
+    SAME(cuda.call("cudaGraphInstantiate", &of_clone, clone, 0ULL), 0);
+    SAME(launched(of_clone), 9U);
   });
 }
 

@@ -238,12 +238,7 @@ CUDA_EXPORT Status cudaGraphClone(void** clone, void* graph) {
 }
 CUDA_EXPORT Status cudaGraphNodeFindInClone(void** node, void* original, void* clone) {
   return guarded([&] {
-    const auto known = session().graphs.nodes_of(number_of(clone));
-    if (!known) return known.error();
-    if (node == nullptr || std::ranges::find(*known, number_of(original)) == known->end())
-      return kInvalidValue;
-    *node = original;
-    return kOk;
+    return give(session().graphs.node_in_clone(number_of(original), number_of(clone)), node);
   });
 }
 struct UpdateResult {  // cudaGraphExecUpdateResultInfo

@@ -35,8 +35,9 @@ Status launch(const void* function, const Configuration& with, void** arguments,
                                   arguments);
 }
 
-// A launch through a handle that __cudaGetKernel gave: no look-up.
+// A launch through a handle that __cudaGetKernel gave, on whatever device: nvcc's code asks once.
 Status launch_kernel(Kernel* kernel, const Configuration& with, void** arguments) {
+  if (kernel != nullptr) kernel = session().kernels.modules().here(kernel);
   if (kernel == nullptr) return kInvalidKernelImage;
   return session().kernels.launch(*kernel,
                                   {.grid = {with.grid.x, with.grid.y, with.grid.z},
