@@ -10,7 +10,8 @@ namespace {
 struct OwnStream {
   std::uint64_t stream = 0, generation = 0;
 };
-thread_local OwnStream own_stream;  // cudaStreamPerThread
+thread_local OwnStream own_stream;       // cudaStreamPerThread
+constexpr std::size_t kOwnStreams = 64;  // left to threads and to ourselves
 
 }  // namespace
 
@@ -80,6 +81,7 @@ Got<std::uint64_t> Streams::create(std::uint32_t flags, std::int32_t priority) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
   if ((flags & ~std::uint32_t{kNonBlocking}) != 0) return refused(kInvalidValue);
+  if (streams_.size() >= kMostStreams - kOwnStreams) return refused(kMemoryAllocation);
   const std::uint64_t stream = core_.new_handle();
   const Status status = core_.link->post(
       lock, StreamCreate{.stream = {stream}, .flags = flags, .priority = priority});
@@ -212,8 +214,7 @@ Status Events::record(std::uint64_t event, std::uint64_t stream) {
     found->second.recorded = all_.streams.note_work(*real);
     found->second.finished = false;
   }
-  const Status status =
-      core_.link->post(lock, EventRecord{.event = {event}, .stream = {*real}});
+  const Status status = core_.link->post(lock, EventRecord{.event = {event}, .stream = {*real}});
   if (status != kOk || !found->second.shared) return status;
   return core_.link->call_held(lock, Ping{}, Cause::sharing).status;  // the server has it
 }
@@ -259,8 +260,7 @@ Got<ShareKey> Events::share(std::uint64_t event) {
   const auto found = events_.find(event);
   if (found == events_.end() || (found->second.flags & kNoTiming) == 0)
     return refused(kInvalidHandle);
-  const Answer answer =
-      core_.link->call_held(lock, EventShare{.event = {event}}, Cause::sharing);
+  const Answer answer = core_.link->call_held(lock, EventShare{.event = {event}}, Cause::sharing);
   if (answer.status != kOk) return refused(answer.status);
   found->second.shared = true;
   const auto reply = decode<EventShare::Reply>(answer.reply);

@@ -20,7 +20,7 @@ namespace partita::remote::server {
 struct SessionLimits {
   std::uint64_t memory = std::uint64_t{4} << 30;  // bytes allocated at the same time
   std::size_t allocations = 1 << 20;
-  std::size_t streams = 240, events = 60'000, modules = 512, kernels = 65'536;
+  std::size_t streams = kMostStreams, events = 60'000, modules = 512, kernels = 65'536;
   std::size_t graphs = 1024, graph_nodes = 100'000;  // nodes: of all graphs
   std::size_t textures = 65'536;                     // and as many arrays
   std::uint64_t staging = std::uint64_t{256} << 20;  // bytes on their way, or read ahead, each

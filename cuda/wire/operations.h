@@ -16,6 +16,7 @@
 namespace partita::remote {
 
 inline constexpr std::uint32_t kWireVersion = 1;
+inline constexpr std::size_t kMostStreams = 4096;  // of a session, some of them the client's own
 
 struct NoReply {
   FIELDS()

@@ -414,6 +414,30 @@ TEST_P(Shim, GraphsByNodes) {
   });
 }
 
+// As many streams as there may be, all of them with work; one more is refused, and nothing else.
+TEST_P(Shim, AsManyStreamsAsThereMayBe) {
+  run([](const Library& cuda, Program& program) {
+    std::vector<void*> streams;
+    int status = 0;
+    for (void* stream = nullptr; status == 0 && streams.size() < kMostStreams;) {
+      status = cuda.call("cudaStreamCreate", &stream);
+      if (status == 0) streams.push_back(stream);
+    }
+    SAME(status, 2);
+    NEED(streams.size() > 4000);
+    void* memory = nullptr;
+    SAME(cuda.call("cudaMalloc", &memory, std::size_t{4} * streams.size()), 0);
+    for (unsigned i = 0; i < streams.size(); ++i)
+      SAME(program.launch(program.fill, {}, {}, streams[i], static_cast<unsigned*>(memory) + i, i,
+                          1U),
+           0);
+    const Words words = read(cuda, memory, static_cast<unsigned>(streams.size()));
+    for (unsigned i = 0; i < words.size(); ++i) SAME(words[i], i);
+    SAME(cuda.call("cudaStreamDestroy", streams.back()), 0);
+    SAME(cuda.call("cudaStreamCreate", &streams.back()), 0);
+  });
+}
+
 TEST_P(Shim, PropertiesAttributesOccupancyMemory) {
   run([](const Library& cuda, Program& program) {
     std::vector<char> properties(1032);
