@@ -48,7 +48,10 @@ energy::Tenancy tenancy_of(const NodeView& node) {
 std::optional<PowerNow> power_now(const Seen& seen) {
   if (!seen.budget_w) return {};
   PowerNow now{.budget_w = *seen.budget_w};
-  for (const PowerBoard& board : seen.power) now.limits_w += board.now;
+  for (const PowerBoard& board : seen.power) {
+    now.limits_w += board.now;
+    now.least_w += board.fixed ? board.now : board.least;
+  }
   if (seen.state) now.unlimited = static_cast<int>(seen.state->gpus.size() - seen.power.size());
   if (!seen.sample) return now;
   double draw = 0;

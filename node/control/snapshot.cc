@@ -173,6 +173,8 @@ void describe_batch(Form& f, BatchNow& batch) {
 void describe_power_now(Form& f, PowerNow& power) {
   f.number("budget_w", power.budget_w, kNotNegative, "that its GPUs may draw together now");
   f.number("limits_w", power.limits_w, kNotNegative, "that they are limited to");
+  f.optional(power.least_w > 0)
+      .number("least_w", power.least_w, kNotNegative, "that they can be limited to, all of them");
   f.number("draw_w", power.draw_w, kNotNegative, "that they draw");
   f.optional(power.unlimited != 0)
       .integer("unlimited", power.unlimited, kSnapshotCounts, "GPUs that do not say their limit");

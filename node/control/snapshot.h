@@ -95,6 +95,7 @@ struct PowerNow {
   double budget_w = 0, limits_w = 0;
   std::optional<double> draw_w = {};
   int unlimited = 0;  // GPUs that do not say what they are limited to
+  double least_w = 0;  // that they can be limited to
   bool holds() const { return unlimited == 0 && limits_w <= budget_w + 1; }
   bool operator==(const PowerNow&) const = default;
 };

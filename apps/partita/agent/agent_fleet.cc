@@ -235,6 +235,7 @@ std::optional<double> AgentFleet::budget_w() {
 // It holds to a budget once its boards are limited so, and the step that was just made raises none.
 void AgentFleet::tell_of_budget(const control::Snapshot& now) {
   if (now.power) now_.gpu_draw_w = now.power->draw_w;
+  if (now.power && now.power->unlimited == 0) now_.record.least_gpu_w = now.power->least_w;
   if (!budget_ || !now.power || now.power->unlimited > 0) return;
   const double most =
       fleet::gpu_watts(

@@ -102,6 +102,11 @@ Result<std::vector<std::string>> FleetDesk::apply(const FleetWishes& wishes,
                                                   const FleetManner& manner) {
   std::vector<std::string> said;
   if (wishes.power) {
+    for (const fleet::FleetPoint& one : wishes.power->tree)
+      if (view_.nodes.contains(one.name))
+        return bad_input("power", fmt::format("a node of the fleet is called '{}', too: `drain {}` "
+                                              "is to mean one of them",
+                                              one.name, one.name));
     TRY(change_power([&](fleet::FleetPower& now) -> Result<void> {
       std::vector<std::string> dead = std::move(now.failed);
       now = *wishes.power;
@@ -112,6 +117,10 @@ Result<std::vector<std::string>> FleetDesk::apply(const FleetWishes& wishes,
       return {};
     }));
     said.push_back(fmt::format("fleet {}: its leader divides the power now", name_));
+    for (const fleet::FleetLoad& one : wishes.power->nodes)
+      if (!view_.nodes.contains(one.node))
+        said.push_back(fmt::format("no node is called '{}' now: it counts with its {:.0f} W",
+                                   one.node, one.most_w));
     if (!wishes.services) return said;
   }
   const auto wanted = TRY(change_wanted([&](fleet::Wanted& now) -> Result<void> {

@@ -73,6 +73,9 @@ void describe(Form& f, NodeRecord& node) {
   f.optional(node.holds_budget != 0)
       .whole("holds_budget", node.holds_budget, kRevisions,
              "the newest revision of budgets that its GPUs hold to; missing: 0");
+  f.optional(node.least_gpu_w > 0)
+      .number("least_gpu_w", node.least_gpu_w, kNotNegative,
+              "watts that its GPUs can be limited to together; missing: not said");
   f.optional(!node.trouble.empty())
       .text("trouble", node.trouble, "why its part cannot be carried out");
   f.list("carries", node.carries, describe, kServices, "what its GPUs carry now");

@@ -29,6 +29,7 @@ Level higher(const Level& a, const Level& b) {
 // A node in a decision.
 struct At {
   const FleetLoad* load = nullptr;
+  double least = 0;  // that it is held to: its boards take no less, whatever was written
   bool there = false, dark = false, heard = false;
   Level told, may, wanted;
   long since = 0;
@@ -77,12 +78,14 @@ std::vector<At> look(const FleetView& view, const power::PowerTree& tree,
     at.dark = is_dark(tree, failed, n);
     const auto record = view.nodes.find(load.node);
     at.there = record != view.nodes.end();
-    at.told = {load.least_w, load.least_w};
+    at.least = load.least_w;
+    if (at.there) at.least = std::max(at.least, record->second.least_gpu_w + load.other_w);
+    at.told = {at.least, at.least};
     at.may = {load.most_w, load.most_w};  // as long as nobody told it anything
     if (const auto known = before.find(load.node); known != before.end()) {
       const NodeBudget& one = *known->second;
-      at.told = {one.watts, one.alone_w};
-      at.may = {one.may_w, one.may_alone_w};
+      at.told = higher(at.told, {one.watts, one.alone_w});
+      at.may = higher(at.told, {one.may_w, one.may_alone_w});
       at.since = one.since;
       at.heard = at.there && record->second.holds_budget >= one.since;
       if (at.heard) at.may = at.told;
@@ -154,6 +157,10 @@ Result<power::PowerTree> tree_of(const std::string& file, const FleetPower& powe
   }
   std::set<std::string> names;
   for (const FleetLoad& one : power.nodes) {
+    if (points.contains(one.node))
+      return bad_input(file, fmt::format("'{}' is a node and a point of supply: `drain {}` is to "
+                                         "mean one of them",
+                                         one.node, one.node));
     power::PoweredNode node{one.node, {}, one.least_w, one.most_w, one.worth};
     if (!names.insert(one.node).second)
       return bad_input(file, fmt::format("node '{}' is there twice", one.node));
@@ -210,8 +217,10 @@ Result<std::optional<FleetBudgets>> PowerBrain::decide(const FleetView& view,
   std::vector<At> nodes = look(view, *tree, dead);
   Seen seen{*view.power, *std::move(tree)};
   for (std::size_t n = 0; n < nodes.size(); ++n) {
-    if (nodes[n].there || nodes[n].dark) continue;
     power::PoweredNode& node = seen.tree.nodes[n];
+    node.least_w = nodes[n].least;
+    node.most_w = std::max(node.most_w, node.least_w);
+    if (nodes[n].there || nodes[n].dark) continue;
     node.held_w = nodes[n].may.watts;
     node.least_w = std::min(nodes[n].may.alone, nodes[n].may.watts);
     node.most_w = std::max(node.most_w, nodes[n].may.watts);
@@ -223,9 +232,15 @@ Result<std::optional<FleetBudgets>> PowerBrain::decide(const FleetView& view,
   next.value = shares_.budgets.value;
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     At& at = nodes[n];
-    const double least = at.load->least_w;
-    at.wanted = at.dark ? Level{least, least}
-                        : rounded(shares_.budgets.watts[n], shares_.budgets.alone[n], least);
+    at.wanted = at.dark ? Level{at.least, at.least}
+                        : rounded(shares_.budgets.watts[n], shares_.budgets.alone[n], at.least);
+    if (!next.over.empty() && !at.there && !at.dark)
+      next.over +=
+          fmt::format("; {} is not there, and counts with {:.0f} W", at.load->node, at.may.watts);
+    if (at.least > at.load->least_w)
+      next.over +=
+          fmt::format("{}{} takes {:.0f} W at the least, not {:.0f}", next.over.empty() ? "" : "; ",
+                      at.load->node, at.least, at.load->least_w);
   }
   const std::vector<Level> levels = next_levels(nodes);
   next.revision = newest(view) + 1;

@@ -28,7 +28,8 @@ struct FleetOfPower {
     if (*next) view.budgets = **next;
     for (auto& [name, node] : view.nodes) {
       held[name] = budget_of(view, name, held[name]);
-      if (held[name]) node.holds_budget = held[name]->revision;
+      if (held[name] && gpu_watts(*held[name], 0) >= node.least_gpu_w)
+        node.holds_budget = held[name]->revision;
     }
     return next->has_value();
   }
@@ -60,6 +61,36 @@ TEST(FleetPower, AStoreThatLostItsBudgetsLeavesNodesWhatIsSafeWhicheverFeedFails
   for (auto& [name, one] : fleet.held) one = budget_of(fleet.view, name, one);
   EXPECT_LE(fleet.drawn(), 1200);
   EXPECT_EQ(budget_of(FleetView{}, "n3", {}), std::nullopt);
+}
+
+// The tree says 200 W, 100 of them beside the GPUs, whose boards take 400 at the least.
+TEST(FleetPower, NobodyIsToldLessThanItsBoardsTake) {
+  FleetOfPower fleet;
+  for (auto& [name, node] : fleet.view.nodes) node.least_gpu_w = 400;
+  fleet.settle();
+  for (const NodeBudget& one : fleet.view.budgets->nodes) EXPECT_GT(one.watts, 500) << one.node;
+  EXPECT_NE(fleet.view.budgets->over.find("n1 takes 500 W at the least, not 200"),
+            std::string::npos)
+      << fleet.view.budgets->over;
+  // Boards that were told less by an older leader.
+  for (NodeBudget& one : fleet.view.budgets->nodes) one.watts = one.alone_w = 200;
+  fleet.settle();
+  for (const NodeBudget& one : fleet.view.budgets->nodes) EXPECT_GT(one.watts, 500) << one.node;
+}
+
+TEST(FleetPower, WhoIsNotThereIsNamedWhereHisWattsLeaveTooFew) {
+  FleetOfPower fleet;
+  fleet.view.power->nodes.push_back({"typo", {"A"}, 0, 50, 2000});
+  fleet.settle();
+  EXPECT_NE(fleet.view.budgets->over.find("typo is not there, and counts with 2000 W"),
+            std::string::npos)
+      << fleet.view.budgets->over;
+}
+
+TEST(FleetPower, ANameIsOfANodeOrOfAPointOfSupply) {
+  FleetOfPower fleet;
+  fleet.view.power->tree.push_back({"n1", {}, 100, {{1.5, 60}}});
+  EXPECT_FALSE(tree_of("power", *fleet.view.power));
 }
 
 // It says that both have much; since then feed A has died, been repaired, and n2 had most of it.

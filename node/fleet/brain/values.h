@@ -57,6 +57,7 @@ struct NodeRecord {
   long taken = 0;            // the newest revision that it took; it never takes an older one
   long ready = 0;            // the newest revision that it has carried out
   long holds_budget = 0;     // the newest revision of budgets that its GPUs hold to
+  double least_gpu_w = 0;    // that its GPUs can be limited to together; 0: not said
   std::string trouble = {};  // why `taken` cannot be carried out; empty: it can
   std::vector<Carried> carries = {};        // what its GPUs carry now, by service
   std::vector<plan::PlannedGpu> runs = {};  // the instances that are there
