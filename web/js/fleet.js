@@ -13,6 +13,7 @@ const EVERY_MS = 2000,
 const STATES = {
   ready: ["✓", "fine"],
   drained: ["–", "fine"],
+  drains: ["▶", "risk"],
   "becomes so": ["▶", "risk"],
   waits: ["▶", "risk"],
   trouble: ["✕", "bad"],
@@ -21,7 +22,7 @@ const STATES = {
 };
 const stateOf = (one) => (one.state in STATES ? one.state : "unknown");
 const whyOf = (one) =>
-  one.trouble ?? (one.waits_for ? `for ${one.waits_for}` : one.drained ? "it shall carry nothing" : "");
+  one.trouble ?? (one.waits_for ? `for ${one.waits_for}` : one.drained ? (one.state === "drains" ? "others have no room yet for what it carries" : "it shall carry nothing") : "");
 
 // What a node carries, or where a service is: names with a number each, the rest counted.
 const MOST_NAMED = 4;

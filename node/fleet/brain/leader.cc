@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "base/hash.h"
+#include "base/terminal.h"
 #include "fleet/brain/part_services.h"
 #include "forms/serving_forms.h"
 
@@ -714,10 +715,10 @@ void Leader::Work::tell(Decision& decision, const At& at, const Part& part) cons
     // Its own part may be what is lost: then it gains what it does not carry.
     urgent = urgent || (of.lost && more(is, at.pending ? was : rate_in(at.has, service)));
     if (more(is, was)) {
-      gains += fmt::format("{}{} {:.4g} req/s", gains.empty() ? "" : ", ", service, is);
+      gains += fmt::format("{}{} {} req/s", gains.empty() ? "" : ", ", service, number_text(is));
     } else if (more(was, is)) {
-      less +=
-          fmt::format("{}{} {:.4g} to {:.4g} req/s", less.empty() ? "" : ", ", service, was, is);
+      less += fmt::format("{}{} {} to {} req/s", less.empty() ? "" : ", ", service,
+                          number_text(was), number_text(is));
     }
   }
   std::string text = part.node + ":";

@@ -18,7 +18,8 @@ std::string state_of(const NodeStatus& node) {
   if (!node.trouble.empty()) return "trouble";
   if (!node.waits_for.empty()) return "waits";
   if (node.ready < node.revision) return "becomes so";
-  return node.drained ? "drained" : "ready";
+  if (!node.drained) return "ready";
+  return node.carries.empty() ? "drained" : "drains";  // what others have no room for stays
 }
 
 NodeStatus node_status(const FleetView& view, const std::string& name) {
@@ -94,7 +95,6 @@ std::string verdict_of(const FleetView& view, const std::map<std::string, std::s
   if (said.contains("down") || said.contains("degraded") ||
       service.carried_rps < service.arrived_rps)
     return "degraded";
-  if (said.contains("unknown")) return "unknown";
   const Survive survive = view.wanted ? view.wanted->survive : Survive::none;
   std::map<std::string, double> carried;  // by what may be lost at once
   for (const ServicePiece& piece : service.on)
@@ -102,7 +102,8 @@ std::string verdict_of(const FleetView& view, const std::map<std::string, std::s
       carried[domain_of(node->second, survive, feeds)] += piece.carried_rps;
   const bool survives = survive != Survive::none;
   const bool enough = missing_of(service.wanted_rps * (1 - kOfARate), carried, survives) <= 0;
-  return said.contains("at_risk") || !enough ? "at_risk" : "serves";
+  if (said.contains("at_risk") || !enough) return "at_risk";
+  return said.contains("unknown") ? "unknown" : "serves";
 }
 
 double answer_ms(const plan::Service& service) {

@@ -80,6 +80,30 @@ TEST(Status, ItSaysHowLongAnAnswerIsPromisedToTake) {
   EXPECT_NE(to_string(unread.error()).find("partita fleet apply"), std::string::npos);
 }
 
+TEST(Status, WhoStillCarriesIsNotDrained) {
+  FleetView view;
+  view.wanted = Wanted{.services = "", .drained = {"n0", "n1"}};
+  view.nodes = {{"n0", node_of_tests("n0")}, {"n1", node_of_tests("n1")}};
+  view.nodes["n0"].carries = {{"chat", 900}};
+  const auto status = status_of(view, "f");
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->nodes.at(0).state, "drains");
+  EXPECT_EQ(status->nodes.at(1).state, "drained");
+}
+
+// Who does not know how well it is served knows that it is too little.
+TEST(Status, TooLittleIsAtRiskWhateverIsNotKnown) {
+  FleetView view;
+  view.wanted = Wanted{"services:\n  - {name: a, model: m, rate_rps: 100, slo_ms: 50}\n"};
+  view.nodes = {{"n0", node_of_tests("n0")}};
+  for (const double carried : {100.0, 60.0}) {
+    view.nodes["n0"].carries = {{"a", carried}};
+    const auto status = status_of(view, "f");
+    ASSERT_TRUE(status);
+    EXPECT_EQ(status->services.at(0).verdict, carried < 100 ? "at_risk" : "unknown");
+  }
+}
+
 TEST(Status, SaysWhichGpusAreLinked) {
   FleetView view;
   view.nodes = {{"n0", node_of_tests("n0", 6)}, {"n1", node_of_tests("n1")}};
