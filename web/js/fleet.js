@@ -22,7 +22,10 @@ const STATES = {
 };
 const stateOf = (one) => (one.state in STATES ? one.state : "unknown");
 const whyOf = (one) =>
-  one.trouble ?? (one.waits_for ? `for ${one.waits_for}` : one.drained ? (one.state === "drains" ? "others have no room yet for what it carries" : "it shall carry nothing") : "");
+  one.trouble ??
+  (one.waits_for ? `for ${one.waits_for}`
+    : one.state === "drains" ? "others have no room yet for what it carries"
+      : one.drained ? "it shall carry nothing" : "");
 
 // What a node carries, or where a service is: names with a number each, the rest counted.
 const MOST_NAMED = 4;

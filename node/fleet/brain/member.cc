@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/terminal.h"
+
 namespace partita::fleet {
 
 double stays_elsewhere(const FleetView& view, const std::string& service, const std::string& node) {
@@ -37,9 +39,8 @@ MemberWord look_at_part(const FleetView& view, const std::string& node, long tak
   }
   for (const Carried& one : found->second.elsewhere)
     if (const double is = stays_elsewhere(view, one.service, node); is < one.rate_rps)
-      return {nullptr,
-              fmt::format("other nodes must carry {:.4g} req/s of {} first, and go on with {:.4g}",
-                          one.rate_rps, one.service, is)};
+      return {nullptr, fmt::format("other nodes must carry {} req/s of {} first, and go on with {}",
+                                   number_text(one.rate_rps), one.service, number_text(is))};
   return {&found->second, {}};
 }
 

@@ -415,12 +415,12 @@ Result<std::string> explain(const FleetView& view, const std::string& of) {
     text += fmt::format("{}, revision {} by {}: {}\n", name, part.revision, part.by, part.cause);
     for (const auto& [service, rate] : rates)
       if (of.empty() || of == name || of == service)
-        text += fmt::format("  {} {:.4g} req/s\n", service, rate);
+        text += fmt::format("  {} {} req/s\n", service, number_text(rate));
     for (const Wait& wait : part.waits_for)
       text += fmt::format("  once {} has carried out revision {}\n", wait.node, wait.revision);
     for (const Carried& one : part.elsewhere)
-      text +=
-          fmt::format("  once other nodes carry {:.4g} req/s of {}\n", one.rate_rps, one.service);
+      text += fmt::format("  once other nodes carry {} req/s of {}\n", number_text(one.rate_rps),
+                          one.service);
   }
   // Of a service, too, what it was not put on.
   const bool of_service = !text.empty() && !view.parts.contains(of);
