@@ -97,6 +97,16 @@ Answer Link::wait(Waiter& waiter) {
   return std::move(waiter.answer);
 }
 
+std::optional<Answer> Link::wait(Waiter& waiter, Nanos most) {
+  if (most == Nanos::max()) return wait(waiter);
+  const auto end = Clock::now() + most;
+  if (!waiters_.wait_until(waiter, end, [&] {
+        read_one(std::clamp<Nanos>(end - Clock::now(), Nanos{1}, patience_ / kSlices));
+      }))
+    return std::nullopt;
+  return std::move(waiter.answer);
+}
+
 void Waiters::enter(Waiter& waiter) {
   const std::lock_guard lock(mutex_);
   waiting_[waiter.request] = &waiter;

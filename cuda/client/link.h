@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -79,6 +80,27 @@ class Waiters {
     }
     pass_lead();
   }
+  // The same until then at the most: whether the answer is there, or all is lost.
+  template <class Read>
+  bool wait_until(Waiter& waiter, std::chrono::steady_clock::time_point end, const Read& read_one) {
+    std::unique_lock lock(mutex_);
+    while (!waiter.done && std::chrono::steady_clock::now() < end) {
+      if (leading_) {
+        waiter.turn.wait_until(lock, end);
+        continue;
+      }
+      leading_ = true;
+      lock.unlock();
+      read_one();
+      lock.lock();
+      leading_ = false;
+    }
+    // Who leads may be in the middle of the answer.
+    while (!waiter.done && leading_) waiter.turn.wait_for(lock, std::chrono::milliseconds(1));
+    pass_lead();
+    if (!waiter.done) waiting_.erase(waiter.request);
+    return waiter.done;
+  }
   // For who waits for nothing: leads when nobody does.
   bool take_lead();
   void return_lead();
@@ -121,6 +143,14 @@ class Link {
     lock.unlock();
     return status == kOk ? wait(waiter) : waiters_.give_up(waiter, status);
   }
+  // The same for so long at the most: nothing then, and nobody hears the answer any more.
+  template <class Op>
+  std::optional<Answer> call_for(Lock& lock, const Op& operation, Cause cause, Nanos most) {
+    Waiter waiter{.request = ++requests_};
+    const Status status = ask(lock, operation, cause, waiter);
+    lock.unlock();
+    return status == kOk ? wait(waiter, most) : waiters_.give_up(waiter, status);
+  }
   // The same with the lock held all the time: for the rare operation that nobody may overtake.
   template <class Op>
   Answer call_held(const Lock& lock, const Op& operation, Cause cause,
@@ -162,6 +192,7 @@ class Link {
     return flush(lock, writer_.put(operation, waiter.request));
   }
   Answer wait(Waiter& waiter);
+  std::optional<Answer> wait(Waiter& waiter, Nanos most);
   Status sent(const Lock& lock, const Result<void>& put);
   void lose(const Error& error);
   void end(const Error& error);  // nothing more can be read

@@ -12,6 +12,8 @@ void parent_forked() { session().after_fork(false); }
 void child_forked() { session().after_fork(true); }
 void at_exit() { session().leave(); }
 
+constexpr Nanos kLongestEnd = std::chrono::seconds(10);  // of what was launched last
+
 void register_once() {
   static bool registered = false;
   if (std::exchange(registered, true)) return;
@@ -71,9 +73,26 @@ void Session::after_fork(bool child) {
   core.mutex.unlock();
 }
 
+// What was launched last runs to its end, prints what it prints, and is judged. A kernel that never
+// ends holds nobody up for ever, but where it is to be checked.
+void Session::wait_for_last(Lock& lock) {
+  if (core.link->is_lost() || captures.any() || streams.idle()) return;
+  const bool is_checked = core.settings.flags != 0;
+  const auto answer = core.link->call_for(lock, Fence{}, Cause::device_sync,
+                                          is_checked ? Nanos::max() : kLongestEnd);
+  lock.lock();
+  if (!answer)
+    std::fputs(
+        "partita remote: what was launched last had not ended when the program did: nobody "
+        "knows whether it is right\n",
+        stderr);
+}
+
 Status Session::reset() {
   Lock lock(core.mutex);
   if (core.link == nullptr || core.left) return kOk;  // nothing to free
+  wait_for_last(lock);
+  if (core.link == nullptr || core.left) return kOk;
   const Answer answer = core.link->call_held(lock, Reset{}, Cause::session);
   if (core.link->is_lost()) return kLost;
   core.judge_end(core.link->failure());
@@ -89,12 +108,8 @@ void Session::leave() {
     core.left = true;
     return core.say_outcome(kOk);
   }
-  if (core.settings.flags != 0 && !captures.any() && !streams.idle() && !core.link->is_lost()) {
-    // What was launched last is checked, too.
-    core.link->call(lock, Fence{}, Cause::device_sync);
-    lock.lock();
-    if (core.left) return;
-  }
+  wait_for_last(lock);
+  if (core.left || core.link == nullptr) return;
   core.left = true;  // what destructors of the program still call has nobody to go to
   const Status outcome = core.link->failure();
   if (!core.link->is_lost()) core.link->leave(lock);

@@ -62,6 +62,7 @@ class Session {
 
  private:
   void clear(bool child);
+  void wait_for_last(Lock& lock);
 };
 
 // The session of this process.

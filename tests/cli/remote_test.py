@@ -183,6 +183,13 @@ class ProgramsTest(CliTest):
         result = remote("run", "--", faulty, "refused", "unseen")
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
         self.assertIn("a launch failed, and the program did not ask for its error", result.stderr)
+        for words in (("bounds", "unseen"), ("bounds", "reset"), ("none", "graph")):
+            result = remote("run", "--", faulty, *words)
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            self.assertIn("the program did not ask for its error", result.stderr)
+        for words in (("none", "unseen"), ("none", "reset")):
+            result = remote("run", "--", faulty, *words)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
         passed_on = remote("run", "--fault-exit", "0", "--", faulty, "refused", "unseen")
         self.assertEqual(passed_on.returncode, 0, passed_on.stdout + passed_on.stderr)
         asks = remote("run", "--", "sh", "-c", f"'{faulty}' bounds || exit 0")

@@ -71,7 +71,7 @@ Bytes extra_block(void** extra) {
 }
 
 Status launch(void* function, const client::LaunchShape& shape, void** parameters, void** extra) {
-  if (function == nullptr) return client::kInvalidHandle;
+  if (function == nullptr) return session().launched(client::kInvalidHandle);
   return session().launched(session().kernels.launch(*static_cast<Kernel*>(function), shape,
                                                      parameters, extra_block(extra)));
 }

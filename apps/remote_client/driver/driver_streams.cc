@@ -89,7 +89,10 @@ CUDA_EXPORT Status cuGraphInstantiateWithFlags(void** exec, void* graph, unsigne
   return guarded([&] { return give(session().graphs.instantiate(number_of(graph)), exec); });
 }
 STREAM_FUNCTION(cuGraphLaunch, _ptsz, (void* exec, void* stream),
-                { return session().graphs.launch(number_of(exec), number_of(stream)); })
+                {
+                  return session().launched(
+                      session().graphs.launch(number_of(exec), number_of(stream)));
+                })
 CUDA_EXPORT Status cuGraphExecDestroy(void* exec) {
   return guarded([&] { return session().graphs.destroy_exec(number_of(exec)); });
 }

@@ -224,14 +224,14 @@ static Status set_kernel_node(void* graph, void* node, const KernelNode* what) {
                                      what->parameters);
 }
 CUDA_EXPORT Status cudaGraphKernelNodeSetParams(void* node, const KernelNode* what) {
-  return guarded([&] {
+  return guarded_launch([&] {
     const auto graph = session().graphs.graph_of(number_of(node));
     return graph ? set_kernel_node(handle_of(*graph), node, what) : graph.error();
   });
 }
 CUDA_EXPORT Status cudaGraphExecKernelNodeSetParams(void* exec, void* node,
                                                     const KernelNode* what) {
-  return guarded([&] { return set_kernel_node(exec, node, what); });
+  return guarded_launch([&] { return set_kernel_node(exec, node, what); });
 }
 CUDA_EXPORT Status cudaGraphClone(void** clone, void* graph) {
   return guarded([&] { return give(session().graphs.clone(number_of(graph)), clone); });
@@ -256,7 +256,7 @@ CUDA_EXPORT Status cudaGraphExecUpdate(void* exec, void* graph, UpdateResult* re
 }
 CUDA_EXPORT Status cudaGraphAddKernelNode(void** node, void* graph, void* const* after,
                                           std::size_t count, const KernelNode* what) {
-  return guarded([&] {
+  return guarded_launch([&] {
     if (what == nullptr) return kInvalidValue;
     if (what->extra != nullptr) return unsupported("cudaGraphAddKernelNode (extra)");
     client::Kernel* kernel = session().kernels.modules().kernel_of(what->function);
@@ -330,8 +330,8 @@ static Status add_branch(const Where& where, BranchNode& what) {
   constexpr int kKinds = 3;
   if (what.kind < 0 || what.kind >= kKinds) return kInvalidValue;
   const client::Branches::Branch branch{.kind = static_cast<BranchKind>(what.kind + kIf),
-                                      .condition = what.condition,
-                                      .bodies = what.bodies};
+                                        .condition = what.condition,
+                                        .bodies = what.bodies};
   return add(where, [&](std::uint64_t in, client::Graphs::Nodes behind) {
     const auto made = session().branches.add(in, behind, branch);
     if (!made) return client::Got<std::uint64_t>(client::refused(made.error()));
@@ -368,13 +368,13 @@ CUDA_EXPORT Status cudaGraphAddNode_v2(void** node, void* graph, void* const* af
   }
 }
 #if PARTITA_CUDART >= 13
-CUDA_EXPORT Status cudaGraphAddNode(void** node, void* graph, void* const* after,
-                                    const void* edges, std::size_t count, AnyNode* what) {
+CUDA_EXPORT Status cudaGraphAddNode(void** node, void* graph, void* const* after, const void* edges,
+                                    std::size_t count, AnyNode* what) {
   return cudaGraphAddNode_v2(node, graph, after, edges, count, what);
 }
 #else
-CUDA_EXPORT Status cudaGraphAddNode(void** node, void* graph, void* const* after,
-                                    std::size_t count, AnyNode* what) {
+CUDA_EXPORT Status cudaGraphAddNode(void** node, void* graph, void* const* after, std::size_t count,
+                                    AnyNode* what) {
   return cudaGraphAddNode_v2(node, graph, after, nullptr, count, what);
 }
 #endif
@@ -401,7 +401,8 @@ CUDA_EXPORT Status cudaGraphInstantiate(void** exec, void* graph, unsigned long 
   return cudaGraphInstantiateWithFlags(exec, graph, flags);
 }
 CUDA_EXPORT Status cudaGraphLaunch(void* exec, void* stream) {
-  return guarded([&] { return session().graphs.launch(number_of(exec), number_of(stream)); });
+  return guarded_launch(
+      [&] { return session().graphs.launch(number_of(exec), number_of(stream)); });
 }
 CUDA_EXPORT Status cudaGraphLaunch_ptsz(void* exec, void* stream) {
   return cudaGraphLaunch(exec, own_default(stream));

@@ -1,7 +1,8 @@
 // Sums of blocks, with a fault on demand for `--check` to find: `faulty bounds` has one block too
 // many, `faulty race` leaves out a barrier, `faulty fresh` reads memory that nobody wrote, in
 // `faulty early` threads return that others wait for, `faulty refused` asks for blocks that no
-// device has. A second word: it waits for no result. `faulty ignored` writes to nowhere, looks at
+// device has. A second word: it waits for no result; `reset`: it resets the device, and looks at no
+// error; `graph`: it launches a graph that is none. `faulty ignored` writes to nowhere, looks at
 // no error and leaves without exit handlers.
 // Without a word it is right.
 #include <cstring>
@@ -47,7 +48,11 @@ int main(int argc, char** argv) {
   const int threads = std::strcmp(fault, "refused") == 0 ? 64 * kBlock : kBlock;
   LAUNCH(faulty_sums, blocks, threads, 0, nullptr, on_values, on_sums, reads, barriers,
          early);
-  if (argc > 2) return 0;
+  if (argc > 2) {
+    if (std::strcmp(argv[2], "reset") == 0) cudaDeviceReset();
+    if (std::strcmp(argv[2], "graph") == 0) cudaGraphLaunch(nullptr, nullptr);
+    return 0;
+  }
   const cudaError_t status = cudaDeviceSynchronize();
   if (status != cudaSuccess) {
     std::printf("faulty: %s\n", cudaGetErrorString(status));
