@@ -1,9 +1,11 @@
 #include "api/metrics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -39,9 +41,7 @@ class Exposition {
       between = ',';
     }
     if (labels.size() > 0) text_ += '}';
-    char digits[32];
-    const int length = std::snprintf(digits, sizeof digits, " %.17g\n", *number);
-    text_.append(digits, static_cast<std::size_t>(length));
+    fmt::format_to(std::back_inserter(text_), " {}\n", *number);
   }
   void one(std::string_view name, std::string_view type, std::string_view help, double number) {
     metric(name, type, help);
@@ -137,7 +137,7 @@ void services(Exposition& out, const control::Snapshot& is) {
         &ServiceNow::forecast_low_rps);
   field("partita_service_forecast_high_rps", "High end of what is expected.",
         &ServiceNow::forecast_high_rps);
-  per_service(out, is, "partita_service_wanted_rps", "As the services file says.",
+  per_service(out, is, "partita_service_wanted_rps", "To be planned for here; of a fleet, what this node's part says.",
               [](const ServiceNow& service) { return Maybe(service.rate.value); });
   const auto of_served = [&](const char* name, const char* help, auto value) {
     per_service(out, is, name, help, [&](const ServiceNow& service) {
