@@ -179,11 +179,19 @@ TEST_F(Captured, BatchesByPointers) {
     const BlasOn blas(is.stream);
     const There<void*> a(is.cuda, {is.at(0), is.at(50), is.at(0)}),
         b(is.cuda, {is.at(100), is.at(150), is.at(200)}),
-        c(is.cuda, {is.at(300), is.at(400), is.at(500)});
+        c(is.cuda, {is.at(300), is.at(400), is.at(500)}),
+        d(is.cuda, {is.at(2300), is.at(2400), is.at(2500)});
     const auto calls = [&] {
-      const float alpha = 2, beta = 0.5F;
+      const float alpha = 2, beta = 0;
       blas("cublasSgemmBatched", 0, 1, 5, 6, 7, &alpha, a.at, 5, b.at, 6, &beta, c.at, 5, 3);
+      blas("cublasGemmBatchedEx", 0, 1, 5, 6, 7, &alpha, a.at, 0, 5, b.at, 0, 6, &beta, d.at, 0, 5,
+           3, 68, -1);
     };
+    const Words made = outcomes(is, calls)[0];  // both of them the same
+    for (std::size_t i = 0; i < 3; ++i)
+      NEED(std::equal(made.begin() + 300 + 100 * static_cast<std::ptrdiff_t>(i),
+                      made.begin() + 330 + 100 * static_cast<std::ptrdiff_t>(i),
+                      made.begin() + 2300 + 100 * static_cast<std::ptrdiff_t>(i)));
     same_when_captured(is, calls);
     void* const exec = is.exec_of(is.graph_of(calls));
     void* const others[] = {is.at(1300), is.at(1400), is.at(1500)};

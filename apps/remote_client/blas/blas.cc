@@ -373,7 +373,7 @@ struct Types {
 // The types that products are made of here; products of halves are summed as floats.
 int gemm_ex(void* handle, int ta, int tb, const Sizes& sizes, const void* alpha,
             const MatrixArgument& a, const MatrixArgument& b, const void* beta,
-            const MatrixArgument& c, const Types& types) {
+            const MatrixArgument& c, const Types& types, std::uint32_t form = 0) {
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr || beta == nullptr || ta < 0 || ta > 2 || tb < 0 || tb > 2) return kInvalid;
   const auto is_half = [](int type) { return type == kFloat16 || type == kBfloat16; };
@@ -394,7 +394,7 @@ int gemm_ex(void* handle, int ta, int tb, const Sizes& sizes, const void* alpha,
   } else {
     by = factors<float>(is, alpha, beta, 1.0F);
   }
-  return product(handle, form_of(ta, tb), static_cast<std::uint32_t>(types.a),
+  return product(handle, form | form_of(ta, tb), static_cast<std::uint32_t>(types.a),
                  static_cast<std::uint32_t>(types.c), sizes, a, b, c, by);
 }
 
@@ -577,45 +577,54 @@ GEMMS(float, S, _64, std::int64_t)
 GEMMS(double, D, _64, std::int64_t)
 #undef GEMMS
 
-#define GEMMS_EX(suffix, Size)                                                                   \
-  CUDA_EXPORT int cublasGemmEx##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,     \
-                                       const void* alpha, const void* a, int a_type, Size lda,   \
-                                       const void* b, int b_type, Size ldb, const void* beta,    \
-                                       void* c, int c_type, Size ldc, int compute, int) {        \
-    return answered([&] {                                                                        \
-      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},       \
-                     {a_type, b_type, c_type, compute});                                         \
-    });                                                                                          \
-  }                                                                                              \
-  CUDA_EXPORT int cublasGemmStridedBatchedEx##suffix(                                            \
-      void* handle, int ta, int tb, Size m, Size n, Size k, const void* alpha, const void* a,    \
-      int a_type, Size lda, long long a_stride, const void* b, int b_type, Size ldb,             \
-      long long b_stride, const void* beta, void* c, int c_type, Size ldc, long long c_stride,   \
-      Size batch, int compute, int) {                                                            \
-    return answered([&] {                                                                        \
-      return gemm_ex(handle, ta, tb, {m, n, k, batch}, alpha, {a, lda, a_stride},                \
-                     {b, ldb, b_stride}, beta, {c, ldc, c_stride},                               \
-                     {a_type, b_type, c_type, compute});                                         \
-    });                                                                                          \
-  }                                                                                              \
-  CUDA_EXPORT int cublasSgemmEx##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,    \
-                                        const float* alpha, const void* a, int a_type, Size lda, \
-                                        const void* b, int b_type, Size ldb, const float* beta,  \
-                                        void* c, int c_type, Size ldc) {                         \
-    constexpr int kSingle = 68;                                                                  \
-    return answered([&] {                                                                        \
-      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},       \
-                     {a_type, b_type, c_type, kSingle});                                         \
-    });                                                                                          \
-  }                                                                                              \
-  CUDA_EXPORT int cublasHgemm##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,      \
-                                      const void* alpha, const void* a, Size lda, const void* b, \
-                                      Size ldb, const void* beta, void* c, Size ldc) {           \
-    constexpr int kType = kFloat16, kHalf = 64;                                                  \
-    return answered([&] {                                                                        \
-      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},       \
-                     {kType, kType, kType, kHalf});                                              \
-    });                                                                                          \
+#define GEMMS_EX(suffix, Size)                                                                    \
+  CUDA_EXPORT int cublasGemmEx##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,      \
+                                       const void* alpha, const void* a, int a_type, Size lda,    \
+                                       const void* b, int b_type, Size ldb, const void* beta,     \
+                                       void* c, int c_type, Size ldc, int compute, int) {         \
+    return answered([&] {                                                                         \
+      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},        \
+                     {a_type, b_type, c_type, compute});                                          \
+    });                                                                                           \
+  }                                                                                               \
+  CUDA_EXPORT int cublasGemmStridedBatchedEx##suffix(                                             \
+      void* handle, int ta, int tb, Size m, Size n, Size k, const void* alpha, const void* a,     \
+      int a_type, Size lda, long long a_stride, const void* b, int b_type, Size ldb,              \
+      long long b_stride, const void* beta, void* c, int c_type, Size ldc, long long c_stride,    \
+      Size batch, int compute, int) {                                                             \
+    return answered([&] {                                                                         \
+      return gemm_ex(handle, ta, tb, {m, n, k, batch}, alpha, {a, lda, a_stride},                 \
+                     {b, ldb, b_stride}, beta, {c, ldc, c_stride},                                \
+                     {a_type, b_type, c_type, compute});                                          \
+    });                                                                                           \
+  }                                                                                               \
+  CUDA_EXPORT int cublasGemmBatchedEx##suffix(                                                    \
+      void* handle, int ta, int tb, Size m, Size n, Size k, const void* alpha,                    \
+      const void* const a[], int a_type, Size lda, const void* const b[], int b_type, Size ldb,   \
+      const void* beta, void* const c[], int c_type, Size ldc, Size batch, int compute, int) {    \
+    return answered([&] {                                                                         \
+      return gemm_ex(handle, ta, tb, {m, n, k, batch}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc}, \
+                     {a_type, b_type, c_type, compute}, kByPointers);                             \
+    });                                                                                           \
+  }                                                                                               \
+  CUDA_EXPORT int cublasSgemmEx##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,     \
+                                        const float* alpha, const void* a, int a_type, Size lda,  \
+                                        const void* b, int b_type, Size ldb, const float* beta,   \
+                                        void* c, int c_type, Size ldc) {                          \
+    constexpr int kSingle = 68;                                                                   \
+    return answered([&] {                                                                         \
+      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},        \
+                     {a_type, b_type, c_type, kSingle});                                          \
+    });                                                                                           \
+  }                                                                                               \
+  CUDA_EXPORT int cublasHgemm##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,       \
+                                      const void* alpha, const void* a, Size lda, const void* b,  \
+                                      Size ldb, const void* beta, void* c, Size ldc) {            \
+    constexpr int kType = kFloat16, kHalf = 64;                                                   \
+    return answered([&] {                                                                         \
+      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},        \
+                     {kType, kType, kType, kHalf});                                               \
+    });                                                                                           \
   }
 GEMMS_EX(, int)
 GEMMS_EX(_64, std::int64_t)
