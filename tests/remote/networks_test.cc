@@ -689,7 +689,10 @@ void infer_in_a_graph(const Library& cuda, const Network& network, Tried& tried,
   }
 }
 
+// A graph is waited for twice, when it has been captured and when it is instantiated, then each
+// result once.
 TEST_F(Networks, InferencesInGraphs) {
+  ::setenv("PARTITA_REMOTE_STATS", stats_file().c_str(), 1);
   run("libcudnn.so.9", [](const Library& cuda, const Library& dnn) {
     const SmallNetwork convolutions;
     OnLibraries tried(convolutions, cuda, dnn);
@@ -698,6 +701,8 @@ TEST_F(Networks, InferencesInGraphs) {
     PerceptronOnLibraries others(layers, cuda);
     infer_in_a_graph(cuda, layers, others, std::size_t(layers.kSizes[0] * layers.kBatch));
   });
+  ::unsetenv("PARTITA_REMOTE_STATS");
+  EXPECT_NE(stats().find("\"copy_out\": 6, \"graph\": 4}"), std::string::npos) << stats();
 }
 
 TEST_F(Networks, WhatIsNotThereIsRefusedByNameWithTheLibrarysNumber) {
