@@ -18,6 +18,12 @@ bool is_nothing(const ArrayCopy& copy) {
 bool is_nothing(const Set& set) { return set.count == 0 || set.rows == 0; }
 bool is_nothing(const Gemm&) { return false; }
 
+template <class Work>
+bool writes_anywhere(const Work&) {
+  return false;
+}
+bool writes_anywhere(const Gemm& gemm) { return (gemm.form & kByPointers) != 0; }
+
 // Where it writes, or null; then what else it names.
 std::array<DevicePointer*, 2> places(CopyDevice& copy) { return {&copy.to, &copy.from}; }
 std::array<DevicePointer*, 2> places(ArrayCopy& copy) {
@@ -299,7 +305,8 @@ Status DeviceMemory::enqueue(std::uint64_t stream, Work work, bool reads) {
     for (DevicePointer* const place : named)
       if (place != nullptr)
         if (const Status status = all_.host.map_address(lock, *place); status != kOk) return status;
-  const std::uint64_t to = named[0] == nullptr ? 0 : named[0]->value;
+  std::optional<std::uint64_t> to;
+  if (!writes_anywhere(work)) to = named[0] == nullptr ? 0 : named[0]->value;
   if (const Status status = all_.managed.begin_work(lock, *real, to, reads); status != kOk)
     return status;
   work.stream = {*real};

@@ -58,7 +58,8 @@ Status Captures::begin(std::uint64_t stream, std::uint32_t mode, std::uint64_t g
   if (fresh) all_.graphs.all()[graph] = {};
   const auto known = made_graph(all_, graph)->for_server(after);
   made_graph(all_, graph)->being_captured = true;
-  captures_[id] = {.origin = *real, .graph = graph, .first = first, .fresh = fresh, .mode = mode};
+  captures_[id] = {
+      .id = id, .origin = *real, .graph = graph, .first = first, .fresh = fresh, .mode = mode};
   all_.streams.find(*real)->capture = id;
   return core_.link->post(lock, CaptureBegin{.stream = {*real},
                                              .mode = mode,
@@ -126,18 +127,28 @@ Status Captures::set_nodes_before(std::uint64_t stream, std::span<const std::uin
       lock, CaptureAfter{.stream = {*real}, .after = std::as_bytes(nodes), .add = add ? 1U : 0U});
 }
 
+Got<Captures::Capture*> Captures::of(const Lock& lock, std::uint64_t stream) {
+  if (stream == 0 || stream == kLegacyStream) return nullptr;
+  const auto real = all_.streams.resolved(lock, stream);
+  if (!real) return refused(real.error());
+  return at(*real);
+}
+
 Got<CaptureState> Captures::state_of(std::uint64_t stream) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
-  std::uint64_t real = 0;
-  if (stream != 0 && stream != kLegacyStream) {
-    const auto found = all_.streams.resolved(lock, stream);
-    if (!found) return refused(found.error());
-    real = *found;
-  }
-  const Capture* capture = at(real);
-  if (capture == nullptr) return CaptureState{};
-  return CaptureState{capture->broken ? 2 : 1, all_.streams.find(real)->capture, capture->graph};
+  const auto capture = of(lock, stream);
+  if (!capture) return refused(capture.error());
+  if (*capture == nullptr) return CaptureState{};
+  return CaptureState{(*capture)->broken ? 2 : 1, (*capture)->id, (*capture)->graph};
+}
+
+bool Captures::spoil(std::uint64_t stream) {
+  Lock lock(core_.mutex);
+  if (core_.connected(lock) != kOk) return false;
+  const auto capture = of(lock, stream);
+  if (!capture || *capture == nullptr) return false;
+  return (*capture)->broken = true;
 }
 
 // --- graphs
@@ -214,6 +225,32 @@ Status GraphMemory::sweep(const Lock& lock) {
   return status;
 }
 
+Got<std::uint64_t> GraphMemory::hold(std::uint64_t bytes) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  HostCopies nobodys;
+  const auto address = make(lock, nobodys, bytes);
+  if (address) held_[*address] = blocks_[*address];
+  return address;
+}
+
+void GraphMemory::use(std::uint64_t stream, std::uint64_t address) {
+  Lock lock(core_.mutex);
+  if (core_.connected(lock) != kOk) return;
+  const auto capture = all_.captures.of(lock, stream);
+  const auto block = blocks_.find(address);
+  if (!capture || *capture == nullptr || block == blocks_.end()) return;
+  std::vector<std::shared_ptr<const Block>>& kept = (*capture)->copies.memory;
+  if (std::ranges::find(kept, block->second) == kept.end()) kept.push_back(block->second);
+}
+
+Status GraphMemory::drop(std::uint64_t address) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  held_.erase(address);
+  return sweep(lock);
+}
+
 Got<std::uint64_t> Graphs::add_memory(std::uint64_t graph, Nodes after, std::uint64_t& address,
                                       std::uint64_t bytes) {
   Lock lock(core_.mutex);
@@ -235,7 +272,8 @@ bool GraphMemory::has(std::uint64_t address) {
 std::uint64_t GraphMemory::bytes() {
   const Lock lock(core_.mutex);
   std::uint64_t sum = 0;
-  for (const auto& [address, block] : blocks_) sum += block->bytes;
+  for (const auto& [address, block] : blocks_)
+    if (!held_.contains(address)) sum += block->bytes;
   return sum;
 }
 

@@ -53,7 +53,7 @@ class Captures {
   Captures(Session& all, Core& core) : all_(all), core_(core) {}
 
   struct Capture {
-    std::uint64_t origin = 0, graph = 0;
+    std::uint64_t id = 0, origin = 0, graph = 0;
     std::uint64_t first = 0;  // number of the first node
     bool fresh = true;        // the graph begins with it
     std::uint32_t mode = 0;
@@ -65,6 +65,9 @@ class Captures {
                std::span<const std::uint64_t> after = {});
   Got<std::uint64_t> end(std::uint64_t stream);  // a graph
   Got<CaptureState> state_of(std::uint64_t stream);
+  // Something that cannot be recorded was asked for on the stream: whether it is being captured.
+  // Nothing comes of that capture then.
+  bool spoil(std::uint64_t stream);
   // The nodes that what the stream does next comes after.
   Got<std::vector<std::uint64_t>> nodes_before(std::uint64_t stream);
   Status set_nodes_before(std::uint64_t stream, std::span<const std::uint64_t> nodes, bool add);
@@ -72,6 +75,8 @@ class Captures {
   bool any() const { return !captures_.empty(); }
   bool goes_on(std::uint64_t id) const { return captures_.contains(id); }
   Capture* at(std::uint64_t stream);
+  // The same, of a stream as programs name it.
+  Got<Capture*> of(const Lock& lock, std::uint64_t stream);
   // The default stream would wait for what is only recorded: whether there is such a capture.
   bool break_blocking();
   void clear() { captures_.clear(); }
@@ -93,12 +98,18 @@ class GraphMemory {
   bool has(const Lock&, std::uint64_t address) const { return blocks_.contains(address); }
   Got<std::uint64_t> make(Lock& lock, HostCopies& of, std::uint64_t bytes);
   Status sweep(const Lock& lock);  // frees what no graph has any more
-  void clear() { blocks_.clear(); }
+  void clear() { blocks_.clear(), held_.clear(); }
+
+  // Memory of a library's: until it is dropped, and for as long as a graph needs it in which there
+  // is work on it, of a stream that was being captured when it was used.
+  Got<std::uint64_t> hold(std::uint64_t bytes);
+  void use(std::uint64_t stream, std::uint64_t address);
+  Status drop(std::uint64_t address);
 
  private:
   Session& all_;
   Core& core_;
-  std::map<std::uint64_t, std::shared_ptr<const Block>> blocks_;
+  std::map<std::uint64_t, std::shared_ptr<const Block>> blocks_, held_;
 };
 
 struct MadeGraph {

@@ -10,6 +10,7 @@ bool Libraries::may_be() { return all_.ready() == kOk && all_.device().backend =
 // The stream's number at the server; what it does may read and write everything.
 Got<std::uint64_t> Libraries::begin(Lock& lock, std::uint64_t stream) {
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (stream == kNowhere) return 0;
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return refused(real.error());
   if (const Status status = all_.managed.begin_work(lock, *real); status != kOk)
@@ -31,7 +32,10 @@ Got<LibraryAnswer> Libraries::ask(std::uint64_t stream, std::string_view functio
   Lock lock(core_.mutex);
   const auto real = begin(lock, stream);
   if (!real) return refused(real.error());
-  if (all_.captures.at(*real) != nullptr) return refused(kCaptureUnsupported);
+  if (Captures::Capture* const capture = all_.captures.at(*real)) {
+    capture->broken = true;
+    return refused(kCaptureUnsupported);
+  }
   const LibraryAsk ask{.stream = {*real}, .function = function, .arguments = arguments};
   if (!within_limits(ask)) return refused(kInvalidValue);
   const Answer answer = core_.link->call(lock, ask, Cause::library);

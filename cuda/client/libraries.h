@@ -24,9 +24,11 @@ class Libraries {
 
   // Whether the server could have them: its device is a GPU.
   bool may_be();
-  // On the stream; nobody waits. `arguments` as the table of functions says.
+  // On the stream; nobody waits. `arguments` as the table of functions says. Work of no stream
+  // (kNowhere) does not touch the device: what describes, and sizes.
+  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
   Status call(std::uint64_t stream, std::string_view function, Bytes arguments);
-  // The same, answered. Not in a capture.
+  // The same, answered. Nothing comes of a capture that the stream is in.
   Got<LibraryAnswer> ask(std::uint64_t stream, std::string_view function, Bytes arguments);
 
  private:

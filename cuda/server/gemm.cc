@@ -61,6 +61,9 @@ std::optional<std::uint64_t> span_of(const Shape& shape, std::uint64_t batch) {
   return bytes;
 }
 
+bool by_pointers(const Gemm& op) { return (op.form & kByPointers) != 0; }
+constexpr std::uint64_t kPointer = sizeof(std::uint64_t);
+
 std::uint64_t scalar_bytes(const Gemm& op) { return op.out == kFloat64 ? 8 : 4; }
 
 // ---- on the host ----
@@ -264,16 +267,18 @@ const char* wrong_in(const Gemm& op) {
   if (!in || !out) return "elements of a type that is not multiplied";
   const bool wider = *in == 2 && op.out == kFloat32;
   if (op.in != op.out && !wider) return "a product of another type than its factors";
-  if ((op.form & ~std::uint32_t{kTransposedA | kTransposedB}) != 0) return "an unknown form";
+  if ((op.form & ~std::uint32_t{kTransposedA | kTransposedB | kByPointers}) != 0)
+    return "an unknown form";
   for (const std::uint64_t size : {op.m, op.n, op.k, op.batch, op.a_step, op.b_step, op.c_step})
     if (size > kMost) return "a size beyond 2^31";
   const Shape a = shape_a(op), b = shape_b(op), c = shape_c(op);
   for (const Shape& shape : {a, b, c}) {
     if (shape.step < std::max<std::uint64_t>(shape.rows, 1)) return "columns that overlap";
-    if (!span_of(shape, op.batch)) return "a matrix beyond all memory";
-    if (shape.at % shape.element != 0) return "a matrix that is not aligned";
+    if (!span_of(shape, by_pointers(op) ? 1 : op.batch)) return "a matrix beyond all memory";
+    if (shape.at % (by_pointers(op) ? kPointer : shape.element) != 0)
+      return "a matrix that is not aligned";
   }
-  if (op.batch > 1 && op.n > 0 && c.stride < (op.n - 1) * c.step + op.m)
+  if (!by_pointers(op) && op.batch > 1 && op.n > 0 && c.stride < (op.n - 1) * c.step + op.m)
     return "products that overlap";
   for (const DevicePointer at : {op.alpha_at, op.beta_at})
     if (at.value % scalar_bytes(op) != 0) return "a factor that is not aligned";
@@ -284,7 +289,7 @@ std::vector<Operand> operands(const Gemm& op) {
   std::vector<Operand> all;
   if (op.m == 0 || op.n == 0 || op.batch == 0) return all;
   const auto add = [&](const Shape& shape) {
-    all.push_back({shape.at, *span_of(shape, op.batch)});
+    all.push_back({shape.at, by_pointers(op) ? op.batch * kPointer : *span_of(shape, op.batch)});
   };
   add(shape_c(op));
   if (op.k > 0) add(shape_a(op)), add(shape_b(op));
@@ -296,7 +301,8 @@ std::vector<Operand> operands(const Gemm& op) {
 std::int64_t parts_of(const Gemm& op, int cores) {
   const double work = static_cast<double>(op.m) * static_cast<double>(op.n) *
                       static_cast<double>(op.k) * static_cast<double>(op.batch);
-  const double pieces = static_cast<double>(op.n) * static_cast<double>(op.batch);
+  const double pieces =
+      (by_pointers(op) ? 1 : static_cast<double>(op.n)) * static_cast<double>(op.batch);
   const double most = std::min(work / kWorthAPart, std::min<double>(cores, pieces));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(most));
 }
@@ -335,6 +341,35 @@ void multiply(const Gemm& op, std::span<std::byte* const> places, std::int64_t p
       multiply_halves(op, by, piece, plainly);
     at += piece.columns;
   }
+}
+
+const char* multiply_each(const Gemm& op, std::span<std::byte* const> places, std::int64_t part,
+                          std::int64_t parts, const std::function<bool()>& stop,
+                          const Reach& reach) {
+  if (places.empty()) return nullptr;
+  const auto border = [&](std::int64_t of) {
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(op.batch) * of / parts);
+  };
+  for (std::uint64_t i = border(part); i < border(part + 1) && !stop(); ++i) {
+    const auto pointer = [&](std::size_t list) {
+      DevicePointer to;
+      std::memcpy(&to.value, places[list] + i * kPointer, kPointer);
+      return to;
+    };
+    Gemm one = op;
+    one.form &= ~std::uint32_t{kByPointers};
+    one.batch = 1;
+    one.c = pointer(0);
+    if (op.k > 0) one.a = pointer(1), one.b = pointer(2);
+    if (const char* const wrong = wrong_in(one)) return wrong;
+    std::vector<std::byte*> there;
+    for (const Operand& operand : operands(one)) {
+      there.push_back(reach(operand, there.empty()));
+      if (there.back() == nullptr) return "a pointer to a matrix that no allocation holds";
+    }
+    multiply(one, there, 0, 1, stop);
+  }
+  return nullptr;
 }
 
 void load_blas() { blas(); }

@@ -20,7 +20,7 @@ struct Operand {
   bool operator==(const Operand&) const = default;
 };
 // The memory that it takes, of a legal one: C, which it writes, then what it reads: A, B, alpha,
-// beta. Nothing where C has no element.
+// beta. By pointers, these are lists of addresses. Nothing where C has no element.
 std::vector<Operand> operands(const Gemm& op);
 
 // Into how many parts it is worth dividing for so many cores.
@@ -29,6 +29,13 @@ std::int64_t parts_of(const Gemm& op, int cores);
 // leave the rest undone. `plainly`: by loops, as where no BLAS is installed.
 void multiply(const Gemm& op, std::span<std::byte* const> places, std::int64_t part,
               std::int64_t parts, const std::function<bool()>& stop, bool plainly = false);
+
+// Where an operand lies in this process; null: no memory is there.
+using Reach = std::function<std::byte*(const Operand& operand, bool write)>;
+// The same of one by pointers. What is wrong with a matrix that a pointer leads to, or null.
+const char* multiply_each(const Gemm& op, std::span<std::byte* const> places, std::int64_t part,
+                          std::int64_t parts, const std::function<bool()>& stop,
+                          const Reach& reach);
 
 // Before a process gives up the right to open files.
 void load_blas();

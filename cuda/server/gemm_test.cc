@@ -196,7 +196,7 @@ TEST(Products, WhatCannotBeIsRefused) {
   EXPECT_NE(with([](Gemm& op) { op.in = 3; }), nullptr);
   EXPECT_NE(with([](Gemm& op) { op.out = kFloat64; }), nullptr);
   EXPECT_NE(with([](Gemm& op) { op.in = kFloat64; }), nullptr);
-  EXPECT_NE(with([](Gemm& op) { op.form = 4; }), nullptr);
+  EXPECT_NE(with([](Gemm& op) { op.form = 8; }), nullptr);
   EXPECT_NE(with([](Gemm& op) { op.a_step = 3; }), nullptr);
   EXPECT_NE(with([](Gemm& op) { op.b_step = 3; }), nullptr);
   EXPECT_NE(with([](Gemm& op) { op.c_step = 3; }), nullptr);
@@ -247,6 +247,68 @@ TEST(Products, AreDividedWhereThatIsWorthIt) {
   EXPECT_EQ(parts(kMany, 1, 4, 3), 3) << "three products";
   EXPECT_EQ(parts(kMany, 64, 4, 1), 8) << "all cores";
   EXPECT_EQ(parts(2, 2, 2, 2), 1);
+}
+
+// Lists of pointers behind the matrices, which lead to where those of a strided batch lie.
+struct ByPointers {
+  explicit ByPointers(Problem of) : problem(std::move(of)) {
+    Gemm& op = problem.op;
+    const auto list = [&](DevicePointer& matrix, std::uint64_t stride, std::uint64_t at) {
+      for (std::uint64_t i = 0; i < op.batch; ++i) {
+        const std::uint64_t one = matrix.value + i * stride;
+        std::memcpy(&problem.memory[at + i * 8], &one, 8);
+      }
+      matrix.value = at;
+    };
+    list(op.a, op.a_stride * size_of(op.in), 34'000);
+    list(op.b, op.b_stride * size_of(op.in), 35'000);
+    list(op.c, op.c_stride * size_of(op.out), 36'000);
+    op.form |= kByPointers;
+  }
+  const char* multiply(
+      std::int64_t parts, const std::function<bool()>& stop = [] { return false; }) {
+    const auto places = problem.places();
+    const char* wrong = nullptr;
+    for (std::int64_t part = 0; part < parts && wrong == nullptr; ++part)
+      wrong = multiply_each(problem.op, places, part, parts, stop,
+                            [this](const Operand& operand, bool) -> std::byte* {
+                              const bool inside = operand.at < 34'000 && operand.bytes < 34'000;
+                              return inside ? problem.memory.data() + operand.at : nullptr;
+                            });
+    return wrong;
+  }
+  Problem problem;
+};
+
+TEST(Products, ByPointersAreThoseOfABatch) {
+  Rng rng(5);
+  for (int round = 0; round < 2000; ++round) {
+    const Problem strided = drawn(rng);
+    ByPointers tried(strided);
+    ASSERT_EQ(wrong_in(tried.problem.op), nullptr);
+    for (const Operand& operand : operands(tried.problem.op))
+      ASSERT_LE(operand.bytes, std::max<std::uint64_t>(8 * strided.op.batch, 8));
+    ASSERT_EQ(tried.multiply(static_cast<std::int64_t>(1 + rng.below(4))), nullptr);
+    const std::vector<std::byte> wanted = by_definition(strided);
+    for (std::uint64_t at = 16'000; at < 32'000; at += size_of(strided.op.out))
+      ASSERT_EQ(read(&tried.problem.memory[at], strided.op.out), read(&wanted[at], strided.op.out))
+          << "round " << round << ", byte " << at;
+  }
+}
+
+TEST(Products, APointerToNowhereIsSaid) {
+  Rng rng(6);
+  Problem problem = drawn(rng);
+  problem.op.m = problem.op.n = problem.op.k = 2;
+  problem.op.batch = 3;
+  problem.op.c_stride = 4 * problem.op.c_step;
+  for (const std::uint64_t bad : {std::uint64_t{1} << 60, ~std::uint64_t{0}, std::uint64_t{8'001}})
+    for (const std::size_t list : {34'000, 35'000, 36'000}) {
+      ByPointers tried(problem);
+      std::memcpy(&tried.problem.memory[list + 8], &bad, 8);
+      EXPECT_NE(tried.multiply(1), nullptr);
+    }
+  EXPECT_EQ(ByPointers(problem).multiply(1, [] { return true; }), nullptr);
 }
 
 TEST(Products, StopWhenTheyAreToldTo) {

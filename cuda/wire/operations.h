@@ -291,11 +291,12 @@ struct EventOpen {
 
 // Numbers of cudaDataType.
 enum ElementType : std::uint32_t { kFloat32 = 0, kFloat64 = 1, kFloat16 = 2, kBfloat16 = 14 };
-enum GemmForm : std::uint32_t { kTransposedA = 1, kTransposedB = 2 };
+enum GemmForm : std::uint32_t { kTransposedA = 1, kTransposedB = 2, kByPointers = 4 };
 
 // C = alpha op(A) op(B) + beta C for each of `batch`: m x n, k terms each. Matrices lie column
 // after column, `step` elements from one to the next, `stride` from one of the batch to the next.
-// A and B have elements of the type `in`, C of `out`.
+// A and B have elements of the type `in`, C of `out`. By pointers: at a, b and c lie `batch`
+// addresses of matrices, which are read when the product is made.
 struct Gemm {
   static constexpr Spec kSpec{"gemm", 91, Completion::async};
   StreamHandle stream = {};

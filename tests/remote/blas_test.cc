@@ -240,30 +240,6 @@ TEST_P(Blas, OperandsMayBePinned) {
   });
 }
 
-// What would have to wait for the captured stream is refused, and the session lives.
-TEST_P(Blas, NothingIsAskedOfACapturedStream) {
-  run([](Libraries& with) {
-    void *stream = nullptr, *graph = nullptr;
-    SAME(with.cuda.call("cudaStreamCreate", &stream), 0);
-    SAME(with.blas.call("cublasSetStream_v2", with.handle, stream), 0);
-    const There<float> a(with.cuda, std::vector<float>(4, 1));
-    void* const one = a.begin();
-    const There<void*> list(with.cuda, {one});
-    const float alpha = 1;
-    float sum = 7;
-    SAME(with.cuda.call("cudaStreamBeginCapture", stream, 0), 0);
-    SAME(with.blas.call("cublasSgemmBatched", with.handle, kNotTurned, kNotTurned, 2, 2, 2, &alpha,
-                        list.at, 2, list.at, 2, &alpha, list.at, 2, 1),
-         kUnsupported);
-    SAME(with.blas.call("cublasSdot_v2", with.handle, 4, a.at, 1, a.at, 1, &sum), kUnsupported);
-    SAME(with.blas.call("cublasSnrm2_v2", with.handle, 4, a.at, 1, &sum), kUnsupported);
-    SAME(with.cuda.call("cudaStreamEndCapture", stream, &graph), 0);
-    SAME(sum, 7.0F);
-    SAME(with.blas.call("cublasSdot_v2", with.handle, 4, a.at, 1, a.at, 1, &sum), 0);
-    SAME(sum, 4.0F);
-  });
-}
-
 TEST_P(Blas, FactorsAndResultsOnTheDevice) {
   run([](Libraries& with) {
     SAME(with.blas.call("cublasSetPointerMode_v2", with.handle, 1), 0);

@@ -520,7 +520,15 @@ class OnLibraries {  // the same
     SAME(lt.call("cublasLtMatmulDescCreate", &how, 68, 0), 0);
   }
   Floats shares(const Floats& x) {
+    put(x), infer(nullptr);
+    return now();
+  }
+  void put(const Floats& x) const {
     SAME(cuda.call("cudaMemcpy", dx.at, static_cast<const void*>(x.data()), x.size() * 4, 1), 0);
+  }
+  Floats now() const { return logits.now(); }
+  void infer(void* stream) {
+    SAME(dnn.call("cudnnSetStream", handle, stream), 0);
     for (int i = 0; i < 2; ++i) {
       const Layer& layer = layers[i];
       SAME(dnn.call("cudnnConvolutionBiasActivationForward", handle, const_of(kOne), layer.x_is,
@@ -535,13 +543,12 @@ class OnLibraries {  // the same
     void* const none = nullptr;
     SAME(lt.call("cublasLtMatmul", lt_handle, how, const_of(kOne), ddense.at, matrix(10, 192),
                  small[1].at, matrix(192, 2), const_of(kNone), logits.at, matrix(10, 2), logits.at,
-                 matrix(10, 2), none, none, std::size_t{0}, none),
+                 matrix(10, 2), none, none, std::size_t{0}, stream),
          0);
     void* const of = tensor(dnn, {2, 10, 1, 1});
     SAME(dnn.call("cudnnSoftmaxForward", handle, 1, 0, const_of(kOne), of, logits.at,
                   const_of(kNone), of, logits.at),
          0);
-    return logits.now();
   }
 
  private:
@@ -583,6 +590,119 @@ TEST_F(Networks, ASmallNetworkOfConvolutionsWaitsOnceForEachInference) {
   ::unsetenv("PARTITA_REMOTE_STATS");
   // The session, our kernels, and one copy back for each of five inferences.
   EXPECT_NE(stats().find("\"blocking_round_trips\": 7,"), std::string::npos) << stats();
+}
+
+// Two layers of all with all with ReLU (cuBLASLt) and one without (cuBLAS), five vectors at once.
+struct Perceptron {
+  static constexpr int kSizes[] = {12, 16, 8, 4}, kBatch = 5;
+  Floats w[3], bias[2];
+  Perceptron() {
+    for (int i = 0; i < 3; ++i)
+      w[i] = numbers(std::size_t(kSizes[i] * kSizes[i + 1]), 40 + unsigned(i));
+    for (int i = 0; i < 2; ++i) bias[i] = numbers(std::size_t(kSizes[i + 1]), 50 + unsigned(i));
+  }
+  Floats wanted(Floats now) const {
+    for (int layer = 0; layer < 3; ++layer) {
+      const int from = kSizes[layer], to = kSizes[layer + 1];
+      Floats next;
+      for (int i = 0; i < to * kBatch; ++i) {
+        double sum = layer < 2 ? double{bias[layer][std::size_t(i % to)]} : 0;
+        for (int t = 0; t < from; ++t)
+          sum += double{w[layer][std::size_t(t * to + i % to)]} *
+                 double{now[std::size_t(i / to * from + t)]};
+        next.push_back(static_cast<float>(layer < 2 ? std::max(sum, 0.0) : sum));
+      }
+      now = std::move(next);
+    }
+    return now;
+  }
+};
+
+class PerceptronOnLibraries {  // the same
+ public:
+  PerceptronOnLibraries(const Perceptron& of, const Library& c) : is(of), cuda(c) {
+    SAME(lt.call("cublasLtCreate", &lt_handle), 0);
+    SAME(blas.call("cublasCreate_v2", &blas_handle), 0);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const int relu_and_bias = kRelu | kBias;
+      SAME(lt.call("cublasLtMatmulDescCreate", &how[i], 68, 0), 0);
+      SAME(lt.call("cublasLtMatmulDescSetAttribute", how[i], 7, &relu_and_bias, std::size_t{4}), 0);
+      SAME(lt.call("cublasLtMatmulDescSetAttribute", how[i], 8, &dbias[i].at, sizeof(void*)), 0);
+    }
+  }
+  void put(const Floats& x) const {
+    SAME(cuda.call("cudaMemcpy", at[0].at, static_cast<const void*>(x.data()), x.size() * 4, 1), 0);
+  }
+  Floats now() const { return at[3].now(); }
+  void infer(void* stream) const {
+    float one = 1, none = 0;
+    void* const nothing = nullptr;
+    for (int i = 0; i < 2; ++i) {
+      const int from = is.kSizes[i], to = is.kSizes[i + 1];
+      SAME(lt.call("cublasLtMatmul", lt_handle, how[i], &one, dw[i].at, matrix(to, from), at[i].at,
+                   matrix(from, is.kBatch), &none, at[i + 1].at, matrix(to, is.kBatch),
+                   at[i + 1].at, matrix(to, is.kBatch), nothing, nothing, std::size_t{0}, stream),
+           0);
+    }
+    SAME(blas.call("cublasSetStream_v2", blas_handle, stream), 0);
+    SAME(blas.call("cublasSgemm_v2", blas_handle, 0, 0, is.kSizes[3], is.kBatch, is.kSizes[2], &one,
+                   dw[2].at, is.kSizes[3], at[2].at, is.kSizes[2], &none, at[3].at, is.kSizes[3]),
+         0);
+    one = none = 77;  // read by now
+  }
+
+ private:
+  void* matrix(int rows, int columns) const {
+    void* made = nullptr;
+    SAME(lt.call("cublasLtMatrixLayoutCreate", &made, 0, static_cast<std::uint64_t>(rows),
+                 static_cast<std::uint64_t>(columns), static_cast<std::int64_t>(rows)),
+         0);
+    return made;
+  }
+  OnDevice values(int layer) const {
+    return {cuda, Floats(std::size_t(Perceptron::kSizes[layer] * Perceptron::kBatch))};
+  }
+  const Perceptron& is;
+  const Library& cuda;
+  const Library lt{"libcublasLt.so.13"}, blas{"libcublas.so.13"};
+  void *lt_handle = nullptr, *blas_handle = nullptr, *how[2] = {};
+  OnDevice dw[3] = {{cuda, is.w[0]}, {cuda, is.w[1]}, {cuda, is.w[2]}};
+  OnDevice dbias[2] = {{cuda, is.bias[0]}, {cuda, is.bias[1]}};
+  OnDevice at[4] = {values(0), values(1), values(2), values(3)};
+};
+
+// Captured once, launched with three inputs.
+template <class Network, class Tried>
+void infer_in_a_graph(const Library& cuda, const Network& network, Tried& tried,
+                      std::size_t inputs) {
+  void *stream = nullptr, *graph = nullptr, *exec = nullptr;
+  SAME(cuda.call("cudaStreamCreate", &stream), 0);
+  SAME(cuda.call("cudaStreamBeginCapture", stream, 0), 0);
+  tried.infer(stream);
+  SAME(cuda.call("cudaStreamEndCapture", stream, &graph), 0);
+  SAME(cuda.call("cudaGraphInstantiateWithFlags", &exec, graph, 0ULL), 0);
+  for (unsigned inference = 0; inference < 3; ++inference) {
+    const Floats x = numbers(inputs, 60 + inference);
+    tried.put(x);
+    SAME(cuda.call("cudaGraphLaunch", exec, stream), 0);
+    NEED(close(network.wanted(x), tried.now(), 2e-4F));
+  }
+}
+
+// A graph is waited for twice, when it has been captured and when it is instantiated, then each
+// result once.
+TEST_F(Networks, InferencesInGraphs) {
+  ::setenv("PARTITA_REMOTE_STATS", stats_file().c_str(), 1);
+  run("libcudnn.so.9", [](const Library& cuda, const Library& dnn) {
+    const SmallNetwork convolutions;
+    OnLibraries tried(convolutions, cuda, dnn);
+    infer_in_a_graph(cuda, convolutions, tried, convolutions.in.count());
+    const Perceptron layers;
+    PerceptronOnLibraries others(layers, cuda);
+    infer_in_a_graph(cuda, layers, others, std::size_t(layers.kSizes[0] * layers.kBatch));
+  });
+  ::unsetenv("PARTITA_REMOTE_STATS");
+  EXPECT_NE(stats().find("\"copy_out\": 6, \"graph\": 4}"), std::string::npos) << stats();
 }
 
 TEST_F(Networks, WhatIsNotThereIsRefusedByNameWithTheLibrarysNumber) {

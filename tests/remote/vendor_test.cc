@@ -147,6 +147,72 @@ TEST_F(Vendor, GraphsAreDescribedHereAndRunThere) {
   });
 }
 
+// Described, asked and run while a stream is captured for which the default stream would wait; gone
+// before the graph is made.
+TEST_F(Vendor, GraphsAreCaptured) {
+  run("libcudnn.so.9", true, [](const Library& cuda, const Library& dnn) {
+    void *const handle = handle_of(dnn, "cudnnCreate"), *stream = nullptr, *graph = nullptr,
+                *exec = nullptr, *activation = nullptr, *x_is = nullptr;
+    SAME(cuda.call("cudaStreamCreate", &stream), 0);
+    SAME(dnn.call("cudnnSetStream", handle, stream), 0);
+    SAME(dnn.call("cudnnCreateTensorDescriptor", &x_is), 0);
+    SAME(dnn.call("cudnnSetTensor4dDescriptor", x_is, 0, 0, 2, 3, 4, 5), 0);
+    SAME(dnn.call("cudnnCreateActivationDescriptor", &activation), 0);
+    There<double> memory(cuda, {7, 0, 0, 0});
+    double more = 0.5;
+    SAME(cuda.call("cudaStreamBeginCapture", stream, 0), 0);
+    SAME(dnn.call<std::size_t>("cudnnGetVersion"), std::size_t{0x1'0000'91900});
+    std::size_t bytes = 0;
+    SAME(dnn.call("cudnnGetBatchNormalizationTrainingExReserveSpaceSize", handle, 1, 2, activation,
+                  x_is, &bytes),
+         0);
+    NEED(bytes > 0);
+    const Described tensor(dnn, 17), plan(dnn, 5), pack(dnn, 16);
+    SAME(tensor.set<std::int64_t>(900, kInteger, {5}), 0);
+    SAME(tensor.finalize(), 0);
+    SAME(plan.set<void*>(400, kHandle, {handle}), 0);
+    SAME(plan.set<void*>(401, kDescriptor, {tensor.it}), 0);
+    SAME(plan.set<std::int64_t>(500, kInteger, {3}), 0);
+    SAME(plan.finalize(), 0);
+    SAME(pack.set<void*>(1001, kAddress, {memory.at, memory.at + 1, &more}), 0);
+    SAME(pack.set<std::int64_t>(1000, kInteger, {10, 11, 12}), 0);
+    SAME(pack.set<void*>(1003, kAddress, {memory.at + 2}), 0);
+    SAME(pack.finalize(), 0);
+    SAME(dnn.call("cudnnBackendExecute", handle, plan.it, pack.it), 0);
+    more = 100;
+    for (void* gone : {pack.it, plan.it, tensor.it})
+      SAME(dnn.call("cudnnBackendDestroyDescriptor", gone), 0);
+    SAME(cuda.call("cudaStreamEndCapture", stream, &graph), 0);
+    NEED(memory.now()[1] == 0);
+    SAME(cuda.call("cudaGraphInstantiateWithFlags", &exec, graph, 0ULL), 0);
+    for (const double x : {7.0, 8.0, 9.0}) {
+      SAME(cuda.call("cudaMemcpy", static_cast<void*>(memory.at), static_cast<const void*>(&x),
+                     std::size_t{8}, 1),
+           0);
+      SAME(cuda.call("cudaGraphLaunch", exec, stream), 0);
+      NEED(memory.now()[1] == 3 * x + 0.5);
+    }
+  });
+}
+
+// What the library says of its arguments cannot be waited for.
+TEST_F(Vendor, WhatAnswersSpoilsACapture) {
+  run("libcublas.so.13", true, [](const Library& cuda, const Library& blas) {
+    constexpr int kExecutionFailed = 13, kNoCapture = 901;
+    void *const handle = handle_of(blas, "cublasCreate_v2"), *stream = nullptr, *graph = nullptr;
+    SAME(cuda.call("cudaStreamCreateWithFlags", &stream, 1U), 0);
+    SAME(blas.call("cublasSetStream_v2", handle, stream), 0);
+    There<double> x(cuda, {1, 2, 3, 4});
+    int info = 7;
+    SAME(cuda.call("cudaStreamBeginCapture", stream, 0), 0);
+    SAME(blas.call("cublasDgetrsBatched", handle, 0, 2, 1, x.begin(), 2, x.begin(), x.begin(), 2,
+                   &info, 1),
+         kExecutionFailed);
+    SAME(cuda.call("cudaStreamEndCapture", stream, &graph), kNoCapture);
+    NEED(graph == nullptr && info == 7);
+  });
+}
+
 TEST_F(Vendor, WhatAPlanIsToldComesBackAsDescriptors) {
   run("libcudnn.so.9", true, [](const Library&, const Library& dnn) {
     const Described heuristics(dnn, 4);

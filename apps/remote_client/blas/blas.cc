@@ -27,7 +27,7 @@ struct Constants {
 
 // What a sum comes in, to be summed up: parts of up to three numbers.
 constexpr std::uint64_t kMostParts = 1024, kInOnePart = 64;  // elements
-constexpr std::uint64_t kResultBytes = kMostParts * 3 * sizeof(double);
+constexpr std::uint64_t kSumBytes = kMostParts * 3 * sizeof(double);
 
 int status_of(Status status) {
   switch (status) {
@@ -67,12 +67,12 @@ int refused(const char* function) {
 int create(void** handle) {
   if (handle == nullptr) return kInvalid;
   if (const Status status = session().ready(); status != kOk) return status_of(status);
-  const auto memory = session().memory.allocate(sizeof(Constants) + kResultBytes);
+  const auto memory = session().graph_memory.hold(sizeof(Constants));
   if (!memory) return status_of(memory.error());
   const Constants constants;
   const Status status = session().memory.copy_in(0, *memory, &constants, sizeof constants);
   if (status != kOk) return status_of(status);
-  *handle = new BlasHandle{.constants = *memory, .result = *memory + sizeof(Constants)};
+  *handle = new BlasHandle{.constants = *memory};
   return kSuccess;
 }
 
@@ -99,6 +99,7 @@ std::uint64_t bits_of(const void* at) {
 
 template <class T>
 std::uint64_t place_of(const BlasHandle& handle, T value) {
+  session().graph_memory.use(number_of(handle.stream), handle.constants);
   const bool one = value == T{1};
   if constexpr (std::is_same_v<T, double>)
     return handle.constants + (one ? offsetof(Constants, one) : offsetof(Constants, zero));
@@ -178,39 +179,11 @@ std::uint32_t form_of(int a, int b) {
 template <class T>
 int gemm(void* handle, int ta, int tb, const Sizes& sizes, const void* alpha,
          const MatrixArgument& a, const MatrixArgument& b, const void* beta,
-         const MatrixArgument& c) {
+         const MatrixArgument& c, std::uint32_t form = 0) {
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr || beta == nullptr || ta < 0 || ta > 2 || tb < 0 || tb > 2) return kInvalid;
-  return product(handle, form_of(ta, tb), type_of<T>(), type_of<T>(), sizes, a, b, c,
+  return product(handle, form | form_of(ta, tb), type_of<T>(), type_of<T>(), sizes, a, b, c,
                  factors<T>(*static_cast<BlasHandle*>(handle), alpha, beta, T{1}));
-}
-
-// Pointers to matrices lie on the device: they are fetched, and each is a product of its own.
-template <class T>
-int gemm_each(void* handle, int ta, int tb, const Sizes& sizes, const void* alpha,
-              const MatrixArgument& a, const MatrixArgument& b, const void* beta,
-              const MatrixArgument& c) {
-  if (handle == nullptr) return kNotInitialized;
-  if (sizes.batch < 0) return kInvalid;
-  if (is_captured(static_cast<BlasHandle*>(handle)->stream))
-    return refused("a batch by pointers in a captured stream");
-  const auto count = static_cast<std::size_t>(sizes.batch);
-  std::vector<void*> each[3];
-  const void* const lists[] = {a.at, b.at, c.at};
-  for (int i = 0; i < 3 && count > 0; ++i) {
-    each[i].resize(count);
-    const Status status = session().memory.copy_out(
-        number_of(static_cast<BlasHandle*>(handle)->stream), each[i].data(), number_of(lists[i]),
-        count * sizeof(void*), false);
-    if (status != kOk) return status_of(status);
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    const int status =
-        gemm<T>(handle, ta, tb, {sizes.m, sizes.n, sizes.k}, alpha, {each[0][i], a.step},
-                {each[1][i], b.step}, beta, {each[2][i], c.step});
-    if (status != kSuccess) return status;
-  }
-  return kSuccess;
 }
 
 template <class T>
@@ -262,20 +235,30 @@ Index parts_of(std::int64_t n) {
   return static_cast<Index>(std::clamp<std::uint64_t>(elements / kInOnePart, 1, kMostParts));
 }
 
+// For parts of a sum: the stream's own, or the graph's that it is captured into; streams, and
+// graphs, run beside each other.
+client::Got<std::uint64_t> room_for_parts(BlasHandle& is) {
+  if (is_captured(is.stream)) return session().memory.allocate_on(number_of(is.stream), kSumBytes);
+  const auto known = is.sums.find(is.stream);
+  if (known != is.sums.end()) return known->second;
+  const auto made = session().graph_memory.hold(kSumBytes);
+  if (made) is.sums[is.stream] = *made;
+  return made;
+}
+
 Status launch_dot(const BlasHandle& is, std::int64_t n, const MatrixArgument& x,
-                  const MatrixArgument& y) {
+                  const MatrixArgument& y, std::uint64_t to) {
   const Index parts = parts_of(n);
   const auto elements = static_cast<std::uint64_t>(std::max<std::int64_t>(n, 0));
-  return run_own("dot_parts_f", is.stream, parts, x.at, x.step, y.at, y.step, is.result, elements,
-                 parts);
+  return run_own("dot_parts_f", is.stream, parts, x.at, x.step, y.at, y.step, to, elements, parts);
 }
 
 // `each` numbers for every part, from the device.
-std::vector<double> fetched(const BlasHandle& is, std::int64_t n, std::size_t each,
-                            Status& status) {
+std::vector<double> fetched(const BlasHandle& is, std::uint64_t from, std::int64_t n,
+                            std::size_t each, Status& status) {
   std::vector<double> numbers(parts_of(n) * each);
   if (status == kOk)
-    status = session().memory.copy_out(number_of(is.stream), numbers.data(), is.result,
+    status = session().memory.copy_out(number_of(is.stream), numbers.data(), from,
                                        numbers.size() * sizeof(double), false);
   return numbers;
 }
@@ -287,7 +270,7 @@ int wrong(const void* handle, const MatrixArgument& x, const MatrixArgument& y,
   if (result == nullptr) return kInvalid;
   if (x.step < 1 || y.step < 1) return refused("vectors from the end");
   const BlasHandle& is = *static_cast<const BlasHandle*>(handle);
-  if (!is.on_device() && is_captured(is.stream))
+  if (!is.on_device() && spoils_capture(is.stream))
     return refused("a sum for the program from a captured stream");
   return kSuccess;
 }
@@ -296,17 +279,18 @@ int wrong(const void* handle, const MatrixArgument& x, const MatrixArgument& y,
 int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgument& y,
         float* result) {
   if (const int status = wrong(handle, x, y, result); status != kSuccess) return status;
-  const BlasHandle& is = *static_cast<BlasHandle*>(handle);
+  BlasHandle& is = *static_cast<BlasHandle*>(handle);
   if (n <= 0 && !is.on_device()) {
     *result = 0;
     return kSuccess;
   }
-  Status status = launch_dot(is, n, x, y);
+  const auto room = room_for_parts(is);
+  if (!room) return status_of(room.error());
+  Status status = launch_dot(is, n, x, y, *room);
   if (status != kOk) return status_of(status);
   if (is.on_device())
-    return status_of(
-        run_own("sum_parts_f", is.stream, 1, is.result, parts_of(n), result, Index{1}));
-  const std::vector<double> parts = fetched(is, n, 1, status);
+    return status_of(run_own("sum_parts_f", is.stream, 1, *room, parts_of(n), result, Index{1}));
+  const std::vector<double> parts = fetched(is, *room, n, 1, status);
   *result = static_cast<float>(std::accumulate(parts.begin(), parts.end(), 0.0));
   return status_of(status);
 }
@@ -315,12 +299,14 @@ int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgum
         double* result) {
   using T = double;
   if (const int status = wrong(handle, x, y, result); status != kSuccess) return status;
-  const BlasHandle& is = *static_cast<BlasHandle*>(handle);
+  BlasHandle& is = *static_cast<BlasHandle*>(handle);
   if (n <= 0 && !is.on_device()) {
     *result = 0;
     return kSuccess;
   }
-  const std::uint64_t to = is.on_device() ? number_of(result) : is.result;
+  const client::Got<std::uint64_t> room = is.on_device() ? number_of(result) : room_for_parts(is);
+  if (!room) return status_of(room.error());
+  const std::uint64_t to = *room;
   Factors by = factors<T>(is, nullptr, nullptr, T{1});
   if (is.on_device())
     by.beta_at = place_of(is, T{0});
@@ -344,18 +330,20 @@ int nrm2(void* handle, std::int64_t n, const MatrixArgument& x, T* result) {
   if (handle != nullptr && static_cast<BlasHandle*>(handle)->on_device())
     return refused("a norm that stays on the device");
   if (const int status = wrong(handle, x, x, result); status != kSuccess) return status;
-  const BlasHandle& is = *static_cast<BlasHandle*>(handle);
+  BlasHandle& is = *static_cast<BlasHandle*>(handle);
   *result = 0;
   if (n <= 0) return kSuccess;
+  const auto room = room_for_parts(is);
+  if (!room) return status_of(room.error());
   Status status = kOk;
   if constexpr (std::is_same_v<T, float>) {
-    status = launch_dot(is, n, x, x);
-    const std::vector<double> parts = fetched(is, n, 1, status);
+    status = launch_dot(is, n, x, x, *room);
+    const std::vector<double> parts = fetched(is, *room, n, 1, status);
     *result = static_cast<T>(std::sqrt(std::accumulate(parts.begin(), parts.end(), 0.0)));
   } else {
-    status = run_own("norm_parts_d", is.stream, parts_of(n), x.at, x.step, is.result,
+    status = run_own("norm_parts_d", is.stream, parts_of(n), x.at, x.step, *room,
                      static_cast<std::uint64_t>(n), parts_of(n));
-    const std::vector<double> parts = fetched(is, n, 3, status);
+    const std::vector<double> parts = fetched(is, *room, n, 3, status);
     double sums[3] = {};
     for (std::size_t i = 0; i < parts.size(); ++i) sums[i % 3] += parts[i];
     *result = norm_of(sums[0], sums[1], sums[2]);
@@ -385,7 +373,7 @@ struct Types {
 // The types that products are made of here; products of halves are summed as floats.
 int gemm_ex(void* handle, int ta, int tb, const Sizes& sizes, const void* alpha,
             const MatrixArgument& a, const MatrixArgument& b, const void* beta,
-            const MatrixArgument& c, const Types& types) {
+            const MatrixArgument& c, const Types& types, std::uint32_t form = 0) {
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr || beta == nullptr || ta < 0 || ta > 2 || tb < 0 || tb > 2) return kInvalid;
   const auto is_half = [](int type) { return type == kFloat16 || type == kBfloat16; };
@@ -406,7 +394,7 @@ int gemm_ex(void* handle, int ta, int tb, const Sizes& sizes, const void* alpha,
   } else {
     by = factors<float>(is, alpha, beta, 1.0F);
   }
-  return product(handle, form_of(ta, tb), static_cast<std::uint32_t>(types.a),
+  return product(handle, form | form_of(ta, tb), static_cast<std::uint32_t>(types.a),
                  static_cast<std::uint32_t>(types.c), sizes, a, b, c, by);
 }
 
@@ -457,7 +445,8 @@ CUDA_EXPORT int cublasDestroy_v2(void* handle) {
     if (handle == nullptr) return int{kNotInitialized};
     const auto* const is = static_cast<BlasHandle*>(handle);
     const Status status = session().streams.synchronise();
-    session().memory.release(is->constants);
+    session().graph_memory.drop(is->constants);
+    for (const auto& [stream, sums] : is->sums) session().graph_memory.drop(sums);
     delete is;
     return status_of(status);
   });
@@ -546,8 +535,8 @@ CUDA_EXPORT int cublasGetLoggerCallback(void (**callback)(const char*)) {
       void* handle, int ta, int tb, Size m, Size n, Size k, const T* alpha, const T* const a[],    \
       Size lda, const T* const b[], Size ldb, const T* beta, T* const c[], Size ldc, Size batch) { \
     return answered([&] {                                                                          \
-      return gemm_each<T>(handle, ta, tb, {m, n, k, batch}, alpha, {a, lda}, {b, ldb}, beta,       \
-                          {c, ldc});                                                               \
+      return gemm<T>(handle, ta, tb, {m, n, k, batch}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},  \
+                     kByPointers);                                                                 \
     });                                                                                            \
   }                                                                                                \
   CUDA_EXPORT int cublas##letter##gemv_v2##suffix(                                                 \
@@ -588,45 +577,54 @@ GEMMS(float, S, _64, std::int64_t)
 GEMMS(double, D, _64, std::int64_t)
 #undef GEMMS
 
-#define GEMMS_EX(suffix, Size)                                                                   \
-  CUDA_EXPORT int cublasGemmEx##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,     \
-                                       const void* alpha, const void* a, int a_type, Size lda,   \
-                                       const void* b, int b_type, Size ldb, const void* beta,    \
-                                       void* c, int c_type, Size ldc, int compute, int) {        \
-    return answered([&] {                                                                        \
-      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},       \
-                     {a_type, b_type, c_type, compute});                                         \
-    });                                                                                          \
-  }                                                                                              \
-  CUDA_EXPORT int cublasGemmStridedBatchedEx##suffix(                                            \
-      void* handle, int ta, int tb, Size m, Size n, Size k, const void* alpha, const void* a,    \
-      int a_type, Size lda, long long a_stride, const void* b, int b_type, Size ldb,             \
-      long long b_stride, const void* beta, void* c, int c_type, Size ldc, long long c_stride,   \
-      Size batch, int compute, int) {                                                            \
-    return answered([&] {                                                                        \
-      return gemm_ex(handle, ta, tb, {m, n, k, batch}, alpha, {a, lda, a_stride},                \
-                     {b, ldb, b_stride}, beta, {c, ldc, c_stride},                               \
-                     {a_type, b_type, c_type, compute});                                         \
-    });                                                                                          \
-  }                                                                                              \
-  CUDA_EXPORT int cublasSgemmEx##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,    \
-                                        const float* alpha, const void* a, int a_type, Size lda, \
-                                        const void* b, int b_type, Size ldb, const float* beta,  \
-                                        void* c, int c_type, Size ldc) {                         \
-    constexpr int kSingle = 68;                                                                  \
-    return answered([&] {                                                                        \
-      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},       \
-                     {a_type, b_type, c_type, kSingle});                                         \
-    });                                                                                          \
-  }                                                                                              \
-  CUDA_EXPORT int cublasHgemm##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,      \
-                                      const void* alpha, const void* a, Size lda, const void* b, \
-                                      Size ldb, const void* beta, void* c, Size ldc) {           \
-    constexpr int kType = kFloat16, kHalf = 64;                                                  \
-    return answered([&] {                                                                        \
-      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},       \
-                     {kType, kType, kType, kHalf});                                              \
-    });                                                                                          \
+#define GEMMS_EX(suffix, Size)                                                                    \
+  CUDA_EXPORT int cublasGemmEx##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,      \
+                                       const void* alpha, const void* a, int a_type, Size lda,    \
+                                       const void* b, int b_type, Size ldb, const void* beta,     \
+                                       void* c, int c_type, Size ldc, int compute, int) {         \
+    return answered([&] {                                                                         \
+      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},        \
+                     {a_type, b_type, c_type, compute});                                          \
+    });                                                                                           \
+  }                                                                                               \
+  CUDA_EXPORT int cublasGemmStridedBatchedEx##suffix(                                             \
+      void* handle, int ta, int tb, Size m, Size n, Size k, const void* alpha, const void* a,     \
+      int a_type, Size lda, long long a_stride, const void* b, int b_type, Size ldb,              \
+      long long b_stride, const void* beta, void* c, int c_type, Size ldc, long long c_stride,    \
+      Size batch, int compute, int) {                                                             \
+    return answered([&] {                                                                         \
+      return gemm_ex(handle, ta, tb, {m, n, k, batch}, alpha, {a, lda, a_stride},                 \
+                     {b, ldb, b_stride}, beta, {c, ldc, c_stride},                                \
+                     {a_type, b_type, c_type, compute});                                          \
+    });                                                                                           \
+  }                                                                                               \
+  CUDA_EXPORT int cublasGemmBatchedEx##suffix(                                                    \
+      void* handle, int ta, int tb, Size m, Size n, Size k, const void* alpha,                    \
+      const void* const a[], int a_type, Size lda, const void* const b[], int b_type, Size ldb,   \
+      const void* beta, void* const c[], int c_type, Size ldc, Size batch, int compute, int) {    \
+    return answered([&] {                                                                         \
+      return gemm_ex(handle, ta, tb, {m, n, k, batch}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc}, \
+                     {a_type, b_type, c_type, compute}, kByPointers);                             \
+    });                                                                                           \
+  }                                                                                               \
+  CUDA_EXPORT int cublasSgemmEx##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,     \
+                                        const float* alpha, const void* a, int a_type, Size lda,  \
+                                        const void* b, int b_type, Size ldb, const float* beta,   \
+                                        void* c, int c_type, Size ldc) {                          \
+    constexpr int kSingle = 68;                                                                   \
+    return answered([&] {                                                                         \
+      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},        \
+                     {a_type, b_type, c_type, kSingle});                                          \
+    });                                                                                           \
+  }                                                                                               \
+  CUDA_EXPORT int cublasHgemm##suffix(void* handle, int ta, int tb, Size m, Size n, Size k,       \
+                                      const void* alpha, const void* a, Size lda, const void* b,  \
+                                      Size ldb, const void* beta, void* c, Size ldc) {            \
+    constexpr int kType = kFloat16, kHalf = 64;                                                   \
+    return answered([&] {                                                                         \
+      return gemm_ex(handle, ta, tb, {m, n, k}, alpha, {a, lda}, {b, ldb}, beta, {c, ldc},        \
+                     {kType, kType, kType, kHalf});                                               \
+    });                                                                                           \
   }
 GEMMS_EX(, int)
 GEMMS_EX(_64, std::int64_t)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 #include "library.h"
 
@@ -27,7 +28,8 @@ struct BlasHandle {
   void* stream = nullptr;
   int pointer_mode = 0;  // 1: factors and results lie on the device
   int math_mode = 0, atomics = 0, units = 0;
-  std::uint64_t constants = 0, result = 0;  // on the device
+  std::uint64_t constants = 0;               // on the device
+  std::map<void*, std::uint64_t> sums = {};  // there, too: parts of sums, by stream
   bool on_device() const { return pointer_mode == 1; }
 };
 

@@ -237,7 +237,7 @@ CUDA_EXPORT std::size_t cudnnGetVersion() {
   static const std::size_t version = [] {
     std::size_t known = 91900;
     if (!session().libraries.may_be()) return known;
-    const auto answer = session().libraries.ask(0, "cudnnGetVersion", {});
+    const auto answer = session().libraries.ask(client::Libraries::kNowhere, "cudnnGetVersion", {});
     if (answer && answer->results.size() == sizeof(known))
       std::memcpy(&known, answer->results.data(), sizeof(known));
     return known;

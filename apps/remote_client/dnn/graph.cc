@@ -35,6 +35,7 @@ struct Descriptor {
   std::uint64_t number = 0;  // at the server; 0: not finalized
   bool packed = false;       // a pack that is finalized
   std::atomic<bool> ran = false;
+  std::atomic<bool> captured = false;  // graphs need it, which may be made later
   std::vector<Attribute> attributes = {};
 
   const Attribute* find(int name) const {
@@ -84,7 +85,7 @@ int put(Arguments& into, const Attribute& attribute) {
 
 // The answer's status; its results are there when it is 0.
 int asked(const char* function, const Arguments& arguments, std::vector<std::byte>& results) {
-  auto answer = session().libraries.ask(0, function, arguments.all());
+  auto answer = session().libraries.ask(client::Libraries::kNowhere, function, arguments.all());
   if (!answer) return kCodes.of(answer.error());
   results = std::move(answer->results);
   return answer->status;
@@ -190,10 +191,11 @@ int execute(void* handle, Descriptor& plan, const Descriptor& pack) {
                     : element<const void*>(*workspace, 0));
   const std::uint64_t stream = number_of(as<Handle>(handle).stream);
   constexpr const char* kExecute = "cudnnBackendExecute";
-  if (plan.ran) return kCodes.of(session().libraries.call(stream, kExecute, arguments.all()));
-  const auto answer = session().libraries.ask(stream, kExecute, arguments.all());
-  if (!answer && answer.error() == client::kCaptureUnsupported)
+  const bool captured = is_captured(as<Handle>(handle).stream);
+  if (captured) plan.captured = true;
+  if (plan.ran || captured)
     return kCodes.of(session().libraries.call(stream, kExecute, arguments.all()));
+  const auto answer = session().libraries.ask(stream, kExecute, arguments.all());
   if (!answer) return kCodes.of(answer.error());
   plan.ran = answer->status == 0;
   return answer->status;
@@ -214,12 +216,13 @@ CUDA_EXPORT int cudnnBackendCreateDescriptor(int type, void** descriptor) {
 CUDA_EXPORT int cudnnBackendDestroyDescriptor(void* descriptor) {
   return kCodes.answered([&] {
     if (descriptor == nullptr) return 0;
-    const std::uint64_t number = at(descriptor)->number;
+    const std::uint64_t number = at(descriptor)->captured ? 0 : at(descriptor)->number;
     delete at(descriptor);
     if (number == 0) return 0;
     Arguments arguments;
     arguments.put(number);
-    return kCodes.of(session().libraries.call(0, "cudnnBackendDestroyDescriptor", arguments.all()));
+    return kCodes.of(session().libraries.call(client::Libraries::kNowhere,
+                                              "cudnnBackendDestroyDescriptor", arguments.all()));
   });
 }
 CUDA_EXPORT int cudnnBackendInitialize(void* descriptor) {

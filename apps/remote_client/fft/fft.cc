@@ -94,15 +94,15 @@ client::Got<std::uint64_t> send_roots(Index n) {
     roots.push_back(static_cast<T>(std::sin(angle)));
   }
   const std::uint64_t bytes = roots.size() * sizeof(T);
-  const auto at = session().memory.allocate(bytes);
+  const auto at = session().graph_memory.hold(bytes);
   if (!at) return at;
   const Status status = session().memory.copy_in(0, *at, roots.data(), bytes);
   return status == kOk ? at : client::Got<std::uint64_t>(client::refused(status));
 }
 
 void drop(const Plan& plan) {
-  for (const Axis& axis : plan.axes) session().memory.release(axis.roots);
-  if (plan.work != 0) session().memory.release(plan.work);
+  for (const Axis& axis : plan.axes) session().graph_memory.drop(axis.roots);
+  if (plan.work != 0) session().graph_memory.drop(plan.work);
 }
 
 Status prepare(Plan& plan) {
@@ -115,7 +115,7 @@ Status prepare(Plan& plan) {
     plan.axes.push_back({plan.n[i], inner, radices_of(plan.n[i]), *roots});
   }
   plan.count = std::uint64_t{inner} * plan.batch;
-  const auto work = session().memory.allocate(2 * plan.count * plan.element());
+  const auto work = session().graph_memory.hold(2 * plan.count * plan.element());
   if (!work) return work.error();
   plan.work = *work;
   return kOk;
@@ -167,6 +167,7 @@ Layout layout_of(const Plan& plan, const Side& side, Kind kind, bool in_place) {
 
 Status transform_axis(const Plan& plan, const Axis& axis, bool inverse, std::uint64_t& from,
                       std::uint64_t& to) {
+  session().graph_memory.use(number_of(plan.stream), axis.roots);
   Index done = 1;
   for (const Index radix : axis.radices) {
     const Pass pass{axis.n, axis.inner, done, radix, inverse ? 1U : 0U};
@@ -195,6 +196,7 @@ int transform(Plan& plan, int type, const void* in, void* out, bool inverse) {
                                   : shape == kC2R ? kReal
                                                   : kComplex,
                                   in_place);
+  session().graph_memory.use(number_of(plan.stream), plan.work);
   std::uint64_t from = plan.work, to = plan.work + plan.count * plan.element();
   const auto count = static_cast<Index>(plan.count);
   Status status = run_own(plan.is_double() ? "fft_gather_d" : "fft_gather_f", plan.stream, count,

@@ -76,10 +76,12 @@ class Arguments {
 };
 
 // What the server answered to a question that depends on its arguments alone: how large a work area
-// must be. Any thread.
+// must be, where a layer's weights lie. Any thread.
 class KnownSizes {
  public:
-  static bool is_such(std::string_view function) { return function.find("Size") != function.npos; }
+  static bool is_such(std::string_view function) {
+    return function.find("Size") != function.npos || function.find("WeightParams") != function.npos;
+  }
   const std::vector<std::byte>* find(std::string_view function, Bytes arguments) {
     const std::lock_guard lock(mutex_);
     const auto found = known_.find(key(function, arguments));
@@ -116,7 +118,8 @@ int forwarded(const Codes& codes, const char* function, void* stream, const Give
     if (kept)
       if (const auto* known = sizes.find(function, arguments.all()); known != nullptr)
         return arguments.take(*known) ? 0 : codes.failed;
-    const auto answer = session().libraries.ask(number_of(stream), function, arguments.all());
+    const auto answer = session().libraries.ask(
+        kept ? client::Libraries::kNowhere : number_of(stream), function, arguments.all());
     if (!answer)
       return answer.error() == client::kNotSupported ? codes.refused(function)
                                                      : codes.of(answer.error());

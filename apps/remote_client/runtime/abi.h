@@ -194,6 +194,10 @@ inline bool is_captured(const void* stream) {
   const auto state = session().captures.state_of(number_of(stream));
   return state && state->status != 0;
 }
+// The same where a function cannot be captured: nothing comes of the capture.
+inline bool spoils_capture(const void* stream) {
+  return session().captures.spoil(number_of(stream));
+}
 
 // Stores what was got where the program wants it.
 template <class T, class Into>

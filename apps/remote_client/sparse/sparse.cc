@@ -112,10 +112,11 @@ int factorise(void* handle, int rows, const void* description, void* value, cons
   if (rows < 0 || description == nullptr || info == nullptr) return kCodes.invalid;
   auto& factors = *static_cast<Factors*>(info);
   if (factors.zero == 0) {
-    const auto memory = session().memory.allocate(sizeof(int));
+    const auto memory = session().graph_memory.hold(sizeof(int));
     if (!memory) return kCodes.of(memory.error());
     factors.zero = *memory;
   }
+  session().graph_memory.use(number_of(static_cast<Handle*>(handle)->stream), factors.zero);
   const Csr<T> a{row, column, value, rows, static_cast<const Description*>(description)->base};
   return kCodes.of(run_own(kernel, static_cast<Handle*>(handle)->stream, 1, a, factors.zero));
 }
@@ -126,7 +127,7 @@ int zero_pivot(void* handle, void* info, int* position) {
   const Handle& is = *static_cast<Handle*>(handle);
   const Factors& factors = *static_cast<Factors*>(info);
   int found = -1;
-  if (is_captured(is.stream))
+  if (spoils_capture(is.stream))
     return kCodes.refused("cusparseXcsrilu02_zeroPivot (in a captured stream)");
   if (factors.zero != 0) {
     const Status status =
@@ -321,7 +322,7 @@ CUDA_EXPORT int cusparseCreateCsrilu02Info(void** info) {
 }
 CUDA_EXPORT int cusparseDestroyCsrilu02Info(void* info) {
   return kCodes.answered([&] {
-    if (info != nullptr) session().memory.release(static_cast<Factors*>(info)->zero);
+    if (info != nullptr) session().graph_memory.drop(static_cast<Factors*>(info)->zero);
     return drop<Factors>(info);
   });
 }

@@ -40,6 +40,11 @@ struct CpuBackend::Shared {
   }
   void wake_up() const { ::eventfd_write(wake.get(), 1); }
   bool skips() const { return dead || ending; }
+  // The device is dead from now on, if it was not yet.
+  void die(server::Status status, std::string text) {
+    if (!dead.exchange(true))
+      notify({.kind = Completed::Kind::fault, .status = status, .text = std::move(text)});
+  }
   // What a launch left: what it printed, what checks found, why the device is dead.
   void tell_outcome(const ptx::Run& run);
   // The stream got there.
@@ -310,10 +315,7 @@ void CpuBackend::Shared::tell_outcome(const ptx::Run& run) {
       fatal = fault;
   }
   if (!found.empty()) notify({.kind = Completed::Kind::found, .text = ptx::to_text(found)});
-  if (fatal && !dead.exchange(true))
-    notify({.kind = Completed::Kind::fault,
-            .status = status_of(fatal->kind),
-            .text = ptx::to_text(*fatal)});
+  if (fatal) die(status_of(fatal->kind), ptx::to_text(*fatal));
 }
 
 Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::StreamWork work) {
@@ -394,12 +396,26 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, const Gemm& gemm) {
   const server::LaunchWork as{.grid = grid, .block = block};
   const std::shared_ptr<Stamps> stamps = times_.next(kProduct, as);
   const auto progress = std::make_shared<Progress>(parts);
+  const auto reach = [machine = machine_.get()](const server::Operand& matrix,
+                                                bool write) -> std::byte* {
+    const auto there = write ? machine->writable(matrix.at, matrix.bytes)
+                             : machine->readable(matrix.at, matrix.bytes).map([](auto bytes) {
+                                 return std::span(const_cast<std::byte*>(bytes.data()),
+                                                  bytes.size());  // only read
+                               });
+    return there ? there->data() : nullptr;
+  };
   return Item(
       Task{.run =
-               [shared = shared_, gemm, places, parts, stamps, progress](std::int64_t part) {
+               [shared = shared_, gemm, places, parts, stamps, progress, reach](std::int64_t part) {
                  if (stamps && !progress->begun.exchange(true))
                    stamps->begun = static_cast<std::int64_t>(now_ns());
-                 server::multiply(gemm, places, part, parts, [&] { return shared->skips(); });
+                 const auto stop = [&] { return shared->skips(); };
+                 if ((gemm.form & kByPointers) == 0)
+                   server::multiply(gemm, places, part, parts, stop);
+                 else if (const char* const wrong =
+                              server::multiply_each(gemm, places, part, parts, stop, reach))
+                   shared->die(server::kIllegalAddress, wrong);
                  if (--progress->left == 0 && stamps)
                    stamps->ended = static_cast<std::int64_t>(now_ns());
                },
@@ -449,10 +465,7 @@ bool CpuBackend::decide(Stream& stream, Branch branch) {
   if (body == nullptr) return true;
   std::vector<Item> items;
   if (const Answered<void> ok = add_items(stream.id, *body, items); !ok) {
-    if (!shared_->dead.exchange(true))
-      shared_->notify({.kind = Completed::Kind::fault,
-                       .status = ok.error().status,
-                       .text = "a branch of a graph: " + ok.error().reason});
+    shared_->die(ok.error().status, "a branch of a graph: " + ok.error().reason);
     return true;
   }
   if (branch.work.kind == kWhile) items.push_back(Branch{.work = std::move(branch.work)});

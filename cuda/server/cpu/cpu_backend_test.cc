@@ -97,6 +97,28 @@ TEST(CpuBackend, SaysWhatAKernelDidWrong) {
   EXPECT_THAT(all[0].text, HasSubstr("crash"));
 }
 
+// Of a list that lies where it should.
+TEST(CpuBackend, APointerToNoMatrixIsAFault) {
+  const std::uint64_t at = open()->device().arena;
+  for (const std::uint64_t to : {at + 4096 - 8, std::uint64_t{0}, ~std::uint64_t{0} << 4}) {
+    const auto fresh = open();
+    ASSERT_TRUE(fresh->allocate(at, 4096));
+    std::memcpy(fresh->mapped(at, 8, true).data(), &to, 8);
+    const Gemm gemm{
+        .form = kByPointers, .m = 2, .n = 2, .k = 0, .a_step = 2, .c = {at}, .c_step = 2};
+    ASSERT_TRUE(fresh->enqueue(server::kDefaultStream, server::GemmWork{gemm}));
+    std::vector<Completed> all;
+    while (all.empty()) {
+      pollfd ready{fresh->descriptor(), POLLIN, 0};
+      ASSERT_EQ(::poll(&ready, 1, 20'000), 1);
+      all = fresh->poll().completed;
+    }
+    EXPECT_EQ(all[0].kind, Completed::Kind::fault);
+    EXPECT_EQ(all[0].status, server::kIllegalAddress);
+    EXPECT_THAT(all[0].text, HasSubstr("no allocation holds"));
+  }
+}
+
 TEST(CpuBackend, RefusesMachineCodeAndBadText) {
   const auto backend = open();
   EXPECT_EQ(backend

@@ -66,8 +66,8 @@ class Fixed final : public Tenant {
 };
 
 std::shared_ptr<Fixed> fixed(Rng& rng) {
-  Placing placing{.kernels = {"first", "second", "first"}};
-  for (int i = 0; i < 4; ++i) placing.masks.push_back(some_units(rng));
+  Placing placing{.kernels = {"first", "second", "gemm", "first"}};
+  for (int i = 0; i < 5; ++i) placing.masks.push_back(some_units(rng));
   return std::make_shared<Fixed>(std::make_shared<const Placing>(std::move(placing)));
 }
 
@@ -118,9 +118,9 @@ TEST(SharedUnits, RandomProgramsDoWhatTheyDoInOrder) {
     Rng rng(static_cast<std::uint64_t>(seed));
     const auto units = *SharedUnits::open(kUnits);
     std::deque<Program> programs;
-    programs.emplace_back(rng, session(units, fixed(rng)), kSteps);
-    programs.emplace_back(rng, session(units, live(rng)), kSteps);
-    programs.emplace_back(rng, session(units, nullptr), kSteps);
+    programs.emplace_back(rng, session(units, fixed(rng)), kSteps, true);
+    programs.emplace_back(rng, session(units, live(rng)), kSteps, true);
+    programs.emplace_back(rng, session(units, nullptr), kSteps, true);
     for (int step = 0; step < 60; ++step) programs[rng.below(programs.size())].step();
     finish(programs);
     for (Program& program : programs) EXPECT_TRUE(program.right());
@@ -151,6 +151,41 @@ TEST(SharedUnits, KernelsRunWhereTheyArePlanned) {
   }
   EXPECT_GT(groups, static_cast<std::int64_t>(Program::kCells));
   EXPECT_EQ(units->driver().outside(), 0);
+}
+
+// Products that a graph has run where those do that it has not.
+TEST(SharedUnits, ProductsInGraphsRunWhereTheyArePlanned) {
+  const auto units = *SharedUnits::open(kUnits);
+  constexpr int kProducts = 8;
+  Placing placing{.kernels = std::vector<std::string>(kProducts, "gemm"),
+                  .masks = std::vector<hw::UnitMask>(kProducts, hw::UnitMask{2})};
+  placing.masks.push_back({7});
+  const auto backend =
+      session(units, std::make_shared<Fixed>(std::make_shared<const Placing>(std::move(placing))));
+  const std::uint64_t at = backend->device().arena;
+  ASSERT_TRUE(backend->allocate(at, 4096));
+  const server::StreamWork product = server::GemmWork{
+      Gemm{.m = 1, .n = 1, .k = 1, .a = {at}, .b = {at}, .c = {at + 64}, .alpha = 0, .beta = 0}};
+  server::GraphSpec spec;
+  for (int i = 0; i < kProducts / 2; ++i) spec.nodes.push_back({.work = product});
+  const auto graph = backend->create(spec);
+  ASSERT_TRUE(graph);
+  ASSERT_TRUE(backend->enqueue(server::kDefaultStream, server::GraphWork{*graph}));
+  for (int i = 0; i < kProducts / 2; ++i)
+    ASSERT_TRUE(backend->enqueue(server::kDefaultStream, product));
+  while (backend->poll().queued > 0) {
+    pollfd one = readable(*backend);
+    ASSERT_GE(::poll(&one, 1, 100), 0);
+  }
+  std::int64_t planned = 0;
+  for (int lane = 1; lane < 100; ++lane) {
+    const auto state = units->driver().query(lane);
+    if (!state || state->mask != hw::UnitMask{2}) continue;
+    const auto ran = *units->driver().ran(lane);
+    EXPECT_EQ(ran[0] + ran[2], 0);
+    planned += ran[1];
+  }
+  EXPECT_EQ(planned, kProducts);
 }
 
 constexpr const char* kWaiting = R"(.version 7.0

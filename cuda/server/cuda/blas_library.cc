@@ -24,7 +24,8 @@ std::unique_ptr<BlasLibrary> BlasLibrary::open() {
         find(library, "cublasDestroy_v2", api.cublasDestroy_v2) &&
         find(library, "cublasSetStream_v2", api.cublasSetStream_v2) &&
         find(library, "cublasSetPointerMode_v2", api.cublasSetPointerMode_v2) &&
-        find(library, "cublasGemmStridedBatchedEx", api.cublasGemmStridedBatchedEx))
+        find(library, "cublasGemmStridedBatchedEx", api.cublasGemmStridedBatchedEx) &&
+        find(library, "cublasGemmBatchedEx", api.cublasGemmBatchedEx))
       return std::unique_ptr<BlasLibrary>(new BlasLibrary(api));
   }
   return nullptr;
@@ -34,13 +35,15 @@ BlasLibrary::~BlasLibrary() {
   if (handle_ != nullptr) api_.cublasDestroy_v2(handle_);
 }
 
+int BlasLibrary::prepare() { return handle_ != nullptr ? 0 : api_.cublasCreate_v2(&handle_); }
+
 int BlasLibrary::multiply(const Gemm& op, abi::Stream stream) {
   constexpr int kHost = 0, kDevice = 1, kSingle = 68, kDouble = 70, kUsualAlgorithm = -1;
   const auto number = [](std::uint64_t size) { return static_cast<int>(size); };
   const auto stride = [](std::uint64_t size) { return static_cast<long long>(size); };
   const auto at = [](DevicePointer place) { return reinterpret_cast<void*>(place.value); };
-  if (handle_ == nullptr)
-    if (const int status = api_.cublasCreate_v2(&handle_); status != 0) return status;
+  const auto list = [](DevicePointer place) { return reinterpret_cast<void**>(place.value); };
+  if (const int status = prepare(); status != 0) return status;
   const bool on_device = op.alpha_at.value != 0;
   if (const int status = api_.cublasSetPointerMode_v2(handle_, on_device ? kDevice : kHost);
       status != 0)
@@ -55,12 +58,19 @@ int BlasLibrary::multiply(const Gemm& op, abi::Stream stream) {
   const void* const plus = on_device ? at(op.beta_at)
                            : twice   ? static_cast<const void*>(&beta)
                                      : &beta_single;
+  const int turned_a = (op.form & kTransposedA) != 0 ? 1 : 0,
+            turned_b = (op.form & kTransposedB) != 0 ? 1 : 0, in = static_cast<int>(op.in),
+            out = static_cast<int>(op.out), sums = twice ? kDouble : kSingle;
+  if ((op.form & kByPointers) != 0)
+    return api_.cublasGemmBatchedEx(handle_, turned_a, turned_b, number(op.m), number(op.n),
+                                    number(op.k), by, list(op.a), in, number(op.a_step), list(op.b),
+                                    in, number(op.b_step), plus, list(op.c), out, number(op.c_step),
+                                    number(op.batch), sums, kUsualAlgorithm);
   return api_.cublasGemmStridedBatchedEx(
-      handle_, (op.form & kTransposedA) != 0 ? 1 : 0, (op.form & kTransposedB) != 0 ? 1 : 0,
-      number(op.m), number(op.n), number(op.k), by, at(op.a), static_cast<int>(op.in),
-      number(op.a_step), stride(op.a_stride), at(op.b), static_cast<int>(op.in), number(op.b_step),
-      stride(op.b_stride), plus, at(op.c), static_cast<int>(op.out), number(op.c_step),
-      stride(op.c_stride), number(op.batch), twice ? kDouble : kSingle, kUsualAlgorithm);
+      handle_, turned_a, turned_b, number(op.m), number(op.n), number(op.k), by, at(op.a), in,
+      number(op.a_step), stride(op.a_stride), at(op.b), in, number(op.b_step), stride(op.b_stride),
+      plus, at(op.c), out, number(op.c_step), stride(op.c_stride), number(op.batch), sums,
+      kUsualAlgorithm);
 }
 
 }  // namespace partita::remote::cuda

@@ -18,6 +18,8 @@ class BlasLibrary {
   // The context that was current at the first product is current.
   ~BlasLibrary();
 
+  // Makes its handle; cublasStatus_t. In a capture it must be there already.
+  int prepare();
   // On the stream; cublasStatus_t. Both factors lie in the same memory, of the host or the device.
   int multiply(const Gemm& op, abi::Stream stream);
 
@@ -30,6 +32,9 @@ class BlasLibrary {
     int (*cublasGemmStridedBatchedEx)(void*, int, int, int, int, int, const void*, const void*, int,
                                       int, long long, const void*, int, int, long long, const void*,
                                       void*, int, int, long long, int, int, int);
+    int (*cublasGemmBatchedEx)(void*, int, int, int, int, int, const void*, const void* const*, int,
+                               int, const void* const*, int, int, const void*, void* const*, int,
+                               int, int, int, int);
   };
   explicit BlasLibrary(const Api& api) : api_(api) {}
 

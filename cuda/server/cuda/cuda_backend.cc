@@ -242,6 +242,25 @@ static Answered<bool> is_whole(const server::GraphSpec& spec) {
   return !asks;
 }
 
+// Handles of libraries, which cannot be made during a capture.
+static Answered<void> prepare(const server::GraphSpec& spec, VendorLibraries& libraries,
+                              BlasLibrary* blas) {
+  Answered<void> ok;
+  for (const server::GraphSpec::Node& node : spec.nodes) {
+    if (!ok || node.empty) continue;
+    if (const auto* call = std::get_if<server::CallWork>(&node.work)) ok = libraries.prepare(*call);
+    if (const int status = blas != nullptr && std::holds_alternative<server::GemmWork>(node.work)
+                               ? blas->prepare()
+                               : 0;
+        status != 0)
+      return server::refuse(server::kUnknown, fmt::format("cuBLAS: status {}", status));
+    if (const auto* branch = std::get_if<server::BranchWork>(&node.work))
+      for (const auto& body : branch->bodies)
+        if (ok) ok = prepare(*body, libraries, blas);
+  }
+  return ok;
+}
+
 Answered<Id> CudaBackend::create_graph(const server::GraphSpec& spec) {
   const Answered<bool> whole = is_whole(spec);
   if (!whole) return tl::unexpected<Refused>(whole.error());
@@ -249,11 +268,16 @@ Answered<Id> CudaBackend::create_graph(const server::GraphSpec& spec) {
   Graph& graph = graphs_[id];
   graph.spec = spec;
   if (!*whole) return id;
-  capturing_ = &graph;
-  const Answered<abi::GraphExec> made = maker_.make(
-      graph.spec,
-      [this](Id stream, const server::GraphSpec& nodes) { return enqueue_nodes(stream, nodes); });
-  capturing_ = nullptr;
+  Answered<abi::GraphExec> made;
+  if (const Answered<void> ready = prepare(graph.spec, libraries_, blas_.get()); !ready) {
+    made = tl::unexpected<Refused>(ready.error());
+  } else {
+    capturing_ = &graph;
+    made = maker_.make(graph.spec, [this](Id stream, const server::GraphSpec& nodes) {
+      return enqueue_nodes(stream, nodes);
+    });
+    capturing_ = nullptr;
+  }
   if (!made) {
     destroy(ObjectKind::graph, id);
     return tl::unexpected<Refused>(made.error());

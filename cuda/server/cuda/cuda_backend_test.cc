@@ -8,7 +8,9 @@
 
 #include "base/check.h"
 #include "server/cuda/testing/sim_library.h"
+#include "server/library_calls.h"
 #include "server/testing/conformance.h"
+#include "server/testing/wire_bytes.h"
 
 namespace partita::remote::cuda {
 namespace {
@@ -113,6 +115,31 @@ TEST_F(CudaBackendTest, WhatKernelsPrintIsTheClients) {
   EXPECT_EQ(all[0].kind, Completed::Kind::printed);
   EXPECT_EQ(all[0].text, "said by a kernel\n");
   EXPECT_EQ(all[1].tag, 9u);
+}
+
+// A library that was not called before a graph: its handle cannot be made while that is captured.
+TEST_F(CudaBackendTest, LibrariesCalledInGraphsAreReadyBefore) {
+  void* const blas = ::dlopen("libcublas.so.13", RTLD_NOW);
+  ASSERT_NE(blas, nullptr) << ::dlerror();
+  auto* const captured = static_cast<int (**)()>(::dlsym(blas, "sim_vendor_captured"));
+  ASSERT_NE(captured, nullptr);
+  *captured = reinterpret_cast<int (*)()>(::dlsym(library, "sim_captured"));
+  {
+    const auto backend = open();
+    const server::WireBytes nothing(0, 0.0, 1.0, std::uint64_t{0}, 1);
+    server::GraphSpec inner, spec;
+    inner.nodes.push_back(
+        {.work = server::CallWork{server::library_function("cublasZscal_v2"), nothing.bytes}});
+    spec.nodes.push_back(
+        {.work = server::BranchWork{
+             kOnce, 0, {std::make_shared<const server::GraphSpec>(std::move(inner))}}});
+    const auto graph = backend->create(spec);
+    EXPECT_TRUE(graph) << (graph ? "" : graph.error().reason);
+    EXPECT_TRUE(backend->enqueue(0, server::GraphWork{*graph}));
+  }
+  *captured = nullptr;
+  ::dlclose(blas);
+  EXPECT_EQ(violations(), "");
 }
 
 TEST_F(CudaBackendTest, SaysWhatTheCompilerSays) {

@@ -304,6 +304,16 @@ Answered<VendorLibraries::Library*> VendorLibraries::library(VendorLibrary which
                         fmt::format("{} is not installed at the server", kNames[at].files[0]));
 }
 
+Answered<void> VendorLibraries::prepare(const server::CallWork& work) {
+  const auto found = library(work.function->library);
+  if (!found) return tl::unexpected<server::Refused>(found.error());
+  void* handle = nullptr;
+  if (const int status = (*found)->handle_on(nullptr, handle); status != 0)
+    return server::refuse(server::kUnknown,
+                          fmt::format("{}: no handle, status {}", work.function->name, status));
+  return {};
+}
+
 Answered<LibraryAnswer> VendorLibraries::call(const server::CallWork& work, abi::Stream stream) {
   const server::LibraryFunction& function = *work.function;
   const auto found = library(function.library);

@@ -22,6 +22,8 @@ class VendorLibraries {
   // Calls the function with its stream. kNotSupported where the library or the function is not
   // installed; what the library itself says stands in the answer.
   server::Answered<server::LibraryAnswer> call(const server::CallWork& work, abi::Stream stream);
+  // Makes the handle of the function's library, which takes more than may be done in a capture.
+  server::Answered<void> prepare(const server::CallWork& work);
   // The context is lost: nothing is given back.
   void leave();
 

@@ -96,6 +96,18 @@ class Suite : private ConformanceBench {
     }
     enqueue(kDefaultStream, GemmWork{gemm});
     expect(words(kDefaultStream, at_ + 48, 4) == as_bits({54, 76, 62, 80}), "a product is wrong");
+    Gemm by_pointers = gemm;
+    by_pointers.form = kByPointers, by_pointers.batch = 2;
+    by_pointers.a = {at_ + 128}, by_pointers.b = {at_ + 144}, by_pointers.c = {at_ + 160};
+    const std::uint64_t lists[] = {at_, at_, at_ + 24, at_ + 24, at_ + 96, at_ + 48};
+    std::vector<std::uint32_t> halves(12);
+    std::memcpy(halves.data(), lists, sizeof(lists));
+    enqueue(kDefaultStream, CopyInWork{at_ + 96, staging(as_bits({0, 0, 0, 0}))});
+    enqueue(kDefaultStream, CopyInWork{at_ + 128, staging(halves)});
+    enqueue(kDefaultStream, GemmWork{by_pointers});
+    expect(words(kDefaultStream, at_ + 48, 4) == as_bits({76, 104, 78, 100}) &&
+               words(kDefaultStream, at_ + 96, 4) == as_bits({22, 28, 16, 20}),
+           "products by pointers are wrong");
   }
 
   // A held stream waits; others go on.

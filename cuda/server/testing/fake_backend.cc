@@ -88,11 +88,17 @@ void FakeBackend::release(std::uint64_t address) {
   memory_.erase(found);
 }
 
+static bool is_held(const std::map<std::uint64_t, std::vector<std::byte>>& memory,
+                    std::uint64_t address, std::uint64_t bytes) {
+  const auto after = memory.upper_bound(address);
+  if (after == memory.begin()) return false;
+  const auto& [begin, held] = *std::prev(after);
+  return address - begin <= held.size() && bytes <= held.size() - (address - begin);
+}
+
 std::span<std::byte> FakeBackend::bytes_at(std::uint64_t address, std::uint64_t bytes) {
-  auto after = memory_.upper_bound(address);
-  CHECK(after != memory_.begin());
-  auto& [begin, held] = *std::prev(after);
-  CHECK(address - begin <= held.size() && bytes <= held.size() - (address - begin));
+  CHECK(is_held(memory_, address, bytes));
+  auto& [begin, held] = *std::prev(memory_.upper_bound(address));
   return std::span(held).subspan(address - begin, bytes);
 }
 
@@ -300,7 +306,15 @@ void FakeBackend::carry_out(const StreamWork& work) {
     std::vector<std::byte*> places;
     for (const auto& [at, bytes] : operands(gemm->what))
       places.push_back(bytes_at(at, bytes).data());
-    multiply(gemm->what, places, 0, 1, [] { return false; });
+    const auto never = [] { return false; };
+    if ((gemm->what.form & kByPointers) == 0) return multiply(gemm->what, places, 0, 1, never);
+    const char* const wrong = multiply_each(
+        gemm->what, places, 0, 1, never, [this](const Operand& operand, bool) -> std::byte* {
+          return is_held(memory_, operand.at, operand.bytes)
+                     ? bytes_at(operand.at, operand.bytes).data()
+                     : nullptr;
+        });
+    if (wrong != nullptr) launch({.kernel = kCrash});
   } else if (const auto* call = std::get_if<CallWork>(&work)) {
     for (const std::uint64_t at : addresses_in(*arguments_of(*call->function, call->arguments)))
       bytes_at(at, 1)[0] = std::byte{0x5a};
@@ -322,11 +336,7 @@ void FakeBackend::launch(const LaunchWork& work) {
       std::memcpy(&to, work.parameters.data(), 8);
       std::memcpy(&count, work.parameters.data() + 8, 4);
       std::memcpy(&more, work.parameters.data() + 12, 4);
-      const auto after = memory_.upper_bound(to);
-      if (after == memory_.begin()) break;
-      const auto& [begin, held] = *std::prev(after);
-      const bool known = to - begin <= held.size() && count <= (held.size() - (to - begin)) / 4;
-      if (!known) break;
+      if (!is_held(memory_, to, std::uint64_t{4} * count)) break;
       for (std::uint32_t i = 0; i < count; ++i) {
         std::uint32_t value = 0;
         const auto place = bytes_at(to + i * 4, 4);

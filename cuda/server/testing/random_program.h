@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -22,12 +23,16 @@ class RandomProgram {
   static constexpr int kRegions = 5;
   static constexpr std::uint32_t kCells = 6;  // of a region; a block each
 
-  // `image` has the kernels first and second: cell = cell * times + more.
-  RandomProgram(Rng& rng, std::unique_ptr<Backend> backend, const char* image)
-      : rng_(rng), backend_(std::move(backend)) {
+  // `image` has the kernels first and second: cell = cell * times + more. With `products` matrices
+  // are multiplied, too, of one element each.
+  RandomProgram(Rng& rng, std::unique_ptr<Backend> backend, const char* image,
+                bool products = false)
+      : rng_(rng), backend_(std::move(backend)), products_(products) {
     at_ = backend_->device().arena;
     CHECK(backend_->allocate(at_, 4096).has_value());
     std::memset(backend_->mapped(at_, 4096, true).data(), 0, 4096);
+    const float one = 1;
+    std::memcpy(backend_->mapped(at_ + kOne, sizeof(one), true).data(), &one, sizeof(one));
     const auto module = backend_->create(ModuleSpec{image});
     for (const char* name : {"first", "second"})
       kernels_.push_back(backend_->find_kernel(*module, name)->id);
@@ -43,7 +48,7 @@ class RandomProgram {
     const Stream stream = streams_[rng_.below(streams_.size())];
     const std::size_t region = rng_.below(kRegions);
     const auto value = static_cast<std::uint32_t>(rng_.below(1000));
-    const std::uint64_t what = rng_.below(12);
+    const std::uint64_t what = rng_.below(products_ ? 14 : 12);
     if (what < 7) {
       order(stream, region);
       launch(stream, region, what % 2, value);
@@ -60,8 +65,11 @@ class RandomProgram {
       ask(stream, HoldWork{1});
     } else if (what == 10) {
       graph(stream, region, value);
-    } else {
+    } else if (what == 11) {
       backend_->watch(ObjectKind::stream, stream.id, 7);
+    } else {
+      order(stream, region);
+      ask(stream, product_of(region, value));
     }
     if (rng_.below(4) == 0) poll();
   }
@@ -78,7 +86,10 @@ class RandomProgram {
     for (std::size_t i = 0; i < kRegions; ++i)
       std::memcpy(memory[i].data(), backend_->mapped(place(i), 4 * kCells, false).data(),
                   4 * kCells);
-    return memory == expected_;
+    std::array<float, kRegions> sums{};
+    std::memcpy(sums.data(), backend_->mapped(at_ + kSums, sizeof(sums), false).data(),
+                sizeof(sums));
+    return memory == expected_ && sums == expected_sums_;
   }
 
  private:
@@ -87,6 +98,7 @@ class RandomProgram {
     bool blocking = true;
     bool operator==(const Stream&) const = default;
   };
+  static constexpr std::uint64_t kOne = 1024, kSums = 2048;
   std::uint64_t place(std::size_t region) const { return at_ + region * 4 * kCells; }
   void ask(const Stream& stream, StreamWork work) {
     const auto asked = backend_->enqueue(stream.id, std::move(work));
@@ -114,6 +126,20 @@ class RandomProgram {
     for (std::uint32_t& cell : expected_[region]) cell = cell * times + more;
     return work;
   }
+  // sum = sum * beta + alpha, of whole numbers
+  GemmWork product_of(std::size_t region, std::uint32_t value) {
+    const double alpha = value, beta = static_cast<double>(value % 3) - 1;
+    float& sum = expected_sums_[region];
+    sum = static_cast<float>(alpha + beta * static_cast<double>(sum));
+    return {Gemm{.m = 1,
+                 .n = 1,
+                 .k = 1,
+                 .a = {at_ + kOne},
+                 .b = {at_ + kOne},
+                 .c = {at_ + kSums + region * sizeof(float)},
+                 .alpha = std::bit_cast<std::uint64_t>(alpha),
+                 .beta = std::bit_cast<std::uint64_t>(beta)}};
+  }
   void launch(const Stream& stream, std::size_t region, std::size_t kernel, std::uint32_t more) {
     ask(stream, launch_of(region, kernel, more));
   }
@@ -125,6 +151,7 @@ class RandomProgram {
       if (i > 0) after = {i - 1};
       spec.nodes.push_back({.work = launch_of(region, i % 2, more + i), .after = std::move(after)});
     }
+    if (products_) spec.nodes.push_back({.work = product_of(region, more), .after = {2}});
     ask(stream, GraphWork{*backend_->create(spec)});
   }
   std::size_t poll() {
@@ -136,11 +163,13 @@ class RandomProgram {
 
   Rng& rng_;
   std::unique_ptr<Backend> backend_;
+  const bool products_;
   std::uint64_t at_ = 0;
   std::vector<Id> kernels_;
   std::vector<Stream> streams_;
   std::array<Stream, kRegions> touched_by_{};
   std::array<std::array<std::uint32_t, kCells>, kRegions> expected_{};
+  std::array<float, kRegions> expected_sums_{};
 };
 
 }  // namespace partita::remote::server

@@ -176,6 +176,10 @@ int sim_objects() {
                           w.graphs.size() + w.execs.size() + w.arrays.size() + w.textures.size()) +
          w.retained;
 }
+int sim_captured() {
+  return static_cast<int>(std::ranges::count_if(
+      world().streams, [](const auto& stream) { return stream->captured != nullptr; }));
+}
 void sim_reset() {
   world().dead = 0, world().violations = 0, world().legacy.items.clear(), world().leaving.clear();
 }

@@ -9,6 +9,10 @@
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
+// Where given: how many streams are being captured, during which no handle can be made.
+EXPORT int (*sim_vendor_captured)();
+int (*sim_vendor_captured)() = nullptr;
+
 namespace {
 
 constexpr int kWrong = 2000;
@@ -19,6 +23,7 @@ struct Handle {
 std::set<void*> handles;
 
 int create(void** handle) {
+  if (sim_vendor_captured != nullptr && sim_vendor_captured() != 0) return kWrong;
   handles.insert(*handle = new Handle);
   return 0;
 }
