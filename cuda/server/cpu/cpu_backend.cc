@@ -141,11 +141,11 @@ server::DeviceBackend::Polled CpuBackend::poll() {
   Polled polled;
   {
     const std::lock_guard lock(shared_->mutex);
+    if (!shared_->completed.empty() || shared_->starving) {
+      eventfd_t ignored = 0;  // before the look: what comes afterwards wakes us
+      ::eventfd_read(shared_->wake.get(), &ignored);
+    }
     polled.completed = std::exchange(shared_->completed, {});
-  }
-  if (!polled.completed.empty() || shared_->starving) {
-    eventfd_t ignored = 0;
-    ::eventfd_read(shared_->wake.get(), &ignored);
   }
   if (shared_->starving.exchange(false)) pump();
   for (const auto& [id, stream] : streams_)
