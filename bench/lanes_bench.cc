@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 #include "drivers/cpu_mask/dispatcher.h"
+#include "lanes/phase_share.h"
 #include "server/cpu/cpu_backend.h"
 #ifdef PARTITA_HAVE_TBB
 #include <tbb/task_group.h>
@@ -100,8 +101,8 @@ BENCHMARK(onetbb)->Arg(1'000)->Arg(1)->UseRealTime();
 #endif
 
 // What it costs to place a launch on a lane: a session's launches without a policy, all on one
-// lane (a plan of one lane), and each on another lane than the one before. Times of enqueuing
-// alone, medians over batches; then with the kernels.
+// lane (a plan of one lane), each on another lane than the one before, and prefill beside decode.
+// Times of enqueuing alone, medians over batches; then with the kernels.
 void routing(benchmark::State& state) {
   namespace cpu = remote::cpu;
   constexpr int kBatch = 100, kKernels = 20;
@@ -113,6 +114,12 @@ void routing(benchmark::State& state) {
   for (std::size_t i = 0; i <= kKernels; ++i) {
     if (i < kKernels) planned->plan->kernels.push_back("nothing");
     planned->plan->masks.push_back(state.range(0) == 2 && i % 2 == 1 ? 1 : 3);
+  }
+  if (state.range(0) == 3) {
+    planned->plan->masks = {3, 1, 2};
+    planned->plan->phases = {
+        std::make_shared<lanes::PhaseShare>(lanes::PhaseOptions{.units = 2, .decode = {1}}),
+        lanes::Phase::prefill};
   }
   cpu::CpuOptions options{.units = 2, .memory = 1 << 20};
   if (state.range(0) > 0) options.tenant = planned;
@@ -136,7 +143,27 @@ void routing(benchmark::State& state) {
   }
   state.counters["enqueue_p50"] = median(each);
 }
-BENCHMARK(routing)->DenseRange(0, 2)->ArgName("lanes")->UseRealTime();
+BENCHMARK(routing)->DenseRange(0, 3)->ArgName("lanes")->UseRealTime();
+
+// What a launch asks of the share of its phase, its end included, beside the other phase.
+void phase_share(benchmark::State& state) {
+  const auto share =
+      std::make_shared<lanes::PhaseShare>(lanes::PhaseOptions{.units = 8, .decode = {2, 4, 6}});
+  const auto beside = lanes::PhaseShare::work(share, lanes::Phase::decode);
+  constexpr int kBatch = 100;
+  std::vector<double> each;
+  for (auto _ : state) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kBatch; ++i) {
+      const auto work = lanes::PhaseShare::work(share, lanes::Phase::prefill);
+      benchmark::DoNotOptimize(share->lane_of(lanes::Phase::prefill));
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    each.push_back(took.count() / kBatch);
+  }
+  state.counters["launch_p50"] = median(each);
+}
+BENCHMARK(phase_share);
 
 // 10^7 work-groups of 16 lanes with random overlapping masks on 4x15 units.
 void ten_million(benchmark::State& state) {

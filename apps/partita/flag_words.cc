@@ -156,6 +156,9 @@ constexpr FlagWords kWords[] = {
     {"--deadline", "TIME", "When it has to be done, from now"},
     {"--deadlines", "FACTOR",
      "Give every task a deadline: this many times its shortest time, after its release"},
+    {"--decode-ms", "MS",
+     "With --kernel-plan phases: a step of decode takes at most so long; decode has the fewest "
+     "units for that, prefill the rest"},
     {"--delay", "DURATION", "Time until a decision takes effect"},
     {"--deviation", "SHARE", "How far coefficients may be from the prior, as a share of it"},
     {"--device", "DEVICE", "Which GPU: its number from 0, or NVIDIA's UUID"},
@@ -295,7 +298,8 @@ constexpr FlagWords kWords[] = {
     {"--kernel", "NAME", "Name of the kernel"},
     {"--kernel-plan", "PLAN|POLICY",
      "Run the kernels of sessions on the units that this plan of `kernels plan` gives them, or (on "
-     "the CPU) this policy of `kernels simulate`; sessions ask for its workers by name",
+     "the CPU) this policy of `kernels simulate`; sessions ask for its workers by name. `phases`: "
+     "prefill and decode of language models, with shares that follow load",
      "--lanes"},
     {"--kernel-profiles", "DIR",
      "Directory with NAME.csv (kernel,units,time_us and optional index), or REEF's NAME.json and "

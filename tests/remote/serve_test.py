@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import signal
 import socket
 import subprocess
@@ -222,6 +223,37 @@ class Serve(unittest.TestCase):
         self.assertNotEqual(answer.returncode, 0)
         self.assertIn("given by name alone", answer.stderr)
 
+    def test_prefill_and_decode_beside_each_other(self):
+        self.needs_programs()
+        self.start("--warm", "0", "--lanes", "phases", "--units", "4", "--decode-ms", "1000")
+        self.assertTrue(self.until(lambda: self.sessions()))
+        self.assertEqual(self.sessions()[0]["parts"], 3)
+
+        def prefill():
+            answer = run("run", "--server", f"unix:{self.path}/sock", "--profile", "prefill", "--",
+                         str(PROGRAMS / "softmax"))
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            said = self.server.stderr.readline()
+            found = re.fullmatch(r"partita: phases: prefill (\d+) kernels on ([\d.]+) units, "
+                                 r"decode (\d+) on ([\d.]+); \d+ moves\n", said)
+            self.assertTrue(found, said)
+            return [float(number) for number in found.groups()]
+        alone = prefill()
+        self.assertGreater(alone[0], 0)
+        self.assertEqual(alone[1:], [4, 0, 0])
+        decode = subprocess.Popen(
+            [PARTITA, "remote", "run", "--server", f"unix:{self.path}/sock", "--profile", "decode",
+             "--", str(PROGRAMS / "launches"), "forever"], stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        self.addCleanup(decode.wait)
+        self.addCleanup(decode.kill)
+        self.assertTrue(self.until(lambda: any(
+            one["launches"] > 10 for one in self.sessions()[0]["sessions"])))
+        beside = prefill()
+        self.assertEqual(beside[0], 2 * alone[0])
+        self.assertLess(beside[1], 4)
+        self.assertGreater(beside[2], 0)
+
     def test_a_program_s_kernels_are_recorded_and_timed(self):
         self.needs_programs()
         answer = run("run", "--record-kernels", str(self.path / "k.csv"), "--kernel-times",
@@ -280,6 +312,9 @@ class Serve(unittest.TestCase):
                            (["--kernel-plan", "p.json"], "--kernel-profiles"),
                            (["--lanes", "none", "--profiles", ".", "--workers", "a"],
                             "neither a policy (default-stream, mps"),
+                           (["--lanes", "phases", "--units", "1"], "a unit each"),
+                           (["--lanes", "phases", "--profiles", "."], "not for workers"),
+                           (["--lanes", "static", "--decode-ms", "9"], "--kernel-plan phases"),
                            (["--token-file", "/nowhere"], "/nowhere"),
                            (["--idle-limit", "soon"], "--idle-limit")]:
             answer = run("serve", "--state-dir", str(self.path), "--listen",

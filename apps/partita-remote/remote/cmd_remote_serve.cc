@@ -22,6 +22,7 @@
 #include "drivers/mps/daemon.h"
 #include "hw/cpu_units.h"
 #include "hw/topology.h"
+#include "lanes/phase_share.h"
 #include "node/devices.h"
 #include "profile/kernel_profile.h"
 #include "remote/remote_commands.h"
@@ -48,7 +49,38 @@ struct KernelPolicy {
   int atom = 1;
   std::vector<profile::ModelKernels> workers = {};
   std::vector<std::vector<int>> plan_units = {};  // of a plan for all of them; empty: none
+  std::int64_t decode_at_most = 0;                // of kPhases, nanoseconds; 0: nothing is promised
 };
+
+// The policy that is of no simulation: prefill and decode beside each other (lanes::PhaseShare).
+// Sessions are of one of them, or of both: decode on streams of higher priority.
+constexpr const char* kPhases = "phases";
+const std::array<std::pair<std::string, std::optional<lanes::Phase>>, 3> kPhaseWorkers{
+    {{"prefill", lanes::Phase::prefill}, {"decode", lanes::Phase::decode}, {"both", {}}}};
+
+// Of so many units in atoms; bad_input where there is no border between two of them.
+Result<std::shared_ptr<lanes::PhaseShare>> phase_share(int units, int atom,
+                                                       std::int64_t decode_at_most) {
+  units -= units % atom;
+  auto borders = lanes::phase_borders(units, atom);
+  if (borders.empty())
+    return bad_input("--kernel-plan",
+                     fmt::format("prefill and decode need a unit each, there is {}", units));
+  return std::make_shared<lanes::PhaseShare>(lanes::PhaseOptions{
+      .units = units, .decode = std::move(borders), .decode_at_most = decode_at_most});
+}
+
+lanes::PhaseUse phase_use(std::shared_ptr<lanes::PhaseShare> share, const std::string& worker) {
+  const auto* const found =
+      std::ranges::find(kPhaseWorkers, worker, &decltype(kPhaseWorkers)::value_type::first);
+  return {std::move(share), found->second};
+}
+
+std::string words(const lanes::PhaseShare::Report& report) {
+  return fmt::format("phases: prefill {} kernels on {:.1f} units, decode {} on {:.1f}; {} moves",
+                     report.kernels[0], report.units[0], report.kernels[1], report.units[1],
+                     report.moves);
+}
 
 using remote::cpu::Placing;
 using remote::cpu::SharedUnits;
@@ -103,7 +135,9 @@ class RunningDaemons {
 
 class CpuHouse : public std::enable_shared_from_this<CpuHouse> {
  public:
-  explicit CpuHouse(KernelPolicy policy) : policy_(std::move(policy)) {}
+  // `phases`: of policy kPhases.
+  CpuHouse(KernelPolicy policy, std::shared_ptr<lanes::PhaseShare> phases)
+      : policy_(std::move(policy)), phases_(std::move(phases)) {}
 
   // A session of this worker.
   Result<std::unique_ptr<remote::server::DeviceBackend>> open(const std::string& worker,
@@ -133,6 +167,7 @@ class CpuHouse : public std::enable_shared_from_this<CpuHouse> {
       const std::lock_guard lock(house_->mutex_);
       --house_->present_[worker_];
       house_->arrange();
+      if (house_->phases_) fmt::print(stderr, "partita: {}\n", words(house_->phases_->report()));
       if (unplanned_ > 0)
         fmt::print(stderr, "partita: {}: {} kernels are not those of its profile: all units\n",
                    house_->policy_.workers[worker_].model, unplanned_);
@@ -173,6 +208,10 @@ class CpuHouse : public std::enable_shared_from_this<CpuHouse> {
       models.push_back(policy_.workers[i]);
     }
     if (there.empty()) return;
+    if (phases_) {
+      for (const std::size_t worker : there) placings_[worker] = of_phase(worker);
+      return;
+    }
     const hw::Topology& topology = policy_.topology;
     const auto masks = decide::kernel_policy(
         policy_.policy, {.topology = topology,
@@ -183,6 +222,20 @@ class CpuHouse : public std::enable_shared_from_this<CpuHouse> {
                          .configs = *decide::load_configs("", topology, policy_.atom)});
     if (!masks) return fmt::print(stderr, "partita: {}\n", to_string(masks.error()));
     for (std::size_t i = 0; i < there.size(); ++i) placings_[there[i]] = place(*masks, i, there[i]);
+  }
+  std::shared_ptr<const Placing> of_phase(std::size_t worker) const {
+    auto placing = std::make_shared<Placing>();
+    placing->phases = phase_use(phases_, policy_.workers[worker].model);
+    const hw::UnitMask all = hw::all_units(policy_.topology);
+    placing->masks = {all};
+    for (const lanes::Phase phase : {lanes::Phase::prefill, lanes::Phase::decode})
+      for (std::size_t border = 1; border <= phases_->borders(); ++border) {
+        hw::UnitMask mask = all;
+        for (int unit = 0; unit < phases_->units(lanes::Phase::prefill, border); ++unit)
+          mask.reset(static_cast<std::size_t>(unit));
+        placing->masks.push_back(phase == lanes::Phase::decode ? mask : all & ~mask);
+      }
+    return placing;
   }
   std::shared_ptr<const remote::cpu::Placing> place(const sim::MaskPolicy& policy,
                                                     std::size_t present, std::size_t worker) const {
@@ -209,6 +262,7 @@ class CpuHouse : public std::enable_shared_from_this<CpuHouse> {
   }
 
   const KernelPolicy policy_;
+  const std::shared_ptr<lanes::PhaseShare> phases_;
   std::mutex mutex_;  // of what follows
   std::shared_ptr<remote::cpu::SharedUnits> units_;
   std::vector<int> present_ = std::vector<int>(policy_.workers.size());  // sessions of each worker
@@ -286,12 +340,15 @@ struct PartFlags {
   std::vector<PlannedWorker> planned;           // a part each, on lanes
   std::shared_ptr<CpuHouse> house;              // whose workers are the parts, on the CPU
   std::string kernel_times;                     // file that the kernels of sessions go to
+  bool phases = false;                          // the workers are those of kPhaseWorkers
+  std::int64_t decode_at_most = 0;              // of decode, nanoseconds
 };
 
 // What --kernel-plan says: a plan of `kernels plan`, or a policy.
 struct KernelPlanFlags {
   std::string plan, profiles, workers;
-  int units = 0;  // of the CPU, for a policy
+  int units = 0;         // of the CPU, for a policy
+  double decode_ms = 0;  // of policy phases
 };
 
 using remote::server::Part;
@@ -392,9 +449,9 @@ class SharedDevice {
   Opened open(const Part& part) {
     auto pool = TRY(lanes());
     const auto planned = std::ranges::find(flags_.planned, part.shape, &PlannedWorker::name);
-    auto use =
-        TRY(planned == flags_.planned.end() ? alone(*pool, part.units)
-                                            : as_planned(*pool, planned - flags_.planned.begin()));
+    auto use = TRY(planned == flags_.planned.end() ? alone(*pool, part.units)
+                   : flags_.phases                 ? of_phase(*pool, part.shape)
+                                   : as_planned(*pool, planned - flags_.planned.begin()));
     use.lost = [this] { lost_ = true; };
     return remote::cuda::CudaBackend::open({.vendor_library = flags_.vendor_library,
                                             .memory = flags_.memory,
@@ -416,6 +473,25 @@ class SharedDevice {
     remote::cuda::SharedUse use;
     use.lanes = {lane_on(lane)};
     use.measured = times_->of_units(times_, lane->units());
+    return use;
+  }
+  // Lanes of all borders are made beforehand.
+  Result<remote::cuda::SharedUse> of_phase(Pool& pool, const std::string& worker) {
+    const std::lock_guard lock(mutex_);
+    if (!phases_) phases_ = TRY(phase_share(pool.units(), pool.atom(), flags_.decode_at_most));
+    remote::cuda::SharedUse use{.phases = phase_use(phases_, worker)};
+    const auto add = [&](int first, int units) -> Result<void> {
+      auto lane = TRY(pool.share(first, units));
+      use.lanes.push_back(lane_on(lane));
+      return {};
+    };
+    TRY(add(0, pool.units()));
+    // As CpuHouse::of_phase().
+    for (const lanes::Phase phase : {lanes::Phase::prefill, lanes::Phase::decode})
+      for (std::size_t border = 1; border <= phases_->borders(); ++border) {
+        const int before = phases_->units(lanes::Phase::prefill, border) / pool.atom();
+        TRY(add(phase == lanes::Phase::decode ? before : 0, phases_->units(phase, border)));
+      }
     return use;
   }
   // Workers have their SMs one behind the other, as far as there are enough; which they are is this
@@ -456,6 +532,7 @@ class SharedDevice {
   const std::shared_ptr<TimesFile> times_ = std::make_shared<TimesFile>(flags_.kernel_times);
   std::mutex mutex_;
   std::shared_ptr<Pool> pool_;
+  std::shared_ptr<lanes::PhaseShare> phases_;  // made with the first session
   std::atomic<bool> lost_ = false;
 };
 
@@ -518,6 +595,19 @@ Result<std::vector<Part>> parts_of(const PartFlags& flags) {
 // The policy or plan with the profiles of its workers.
 Result<KernelPolicy> read_kernel_policy(Files& files, const KernelPlanFlags& flags) {
   KernelPolicy policy{.policy = flags.plan};
+  if (flags.plan == kPhases) {
+    if (!flags.profiles.empty())
+      return bad_input("--kernel-profiles", "`phases` is not for workers of profiles");
+    policy.topology = TRY(decide::load_topology(fmt::format("1x{}", all_units(flags.units))));
+    policy.decode_at_most = static_cast<std::int64_t>(flags.decode_ms * 1e6);
+    const int units = policy.topology.units();
+    for (const auto& [name, phase] : kPhaseWorkers) policy.workers.push_back({name, units, {}});
+    return policy;
+  }
+  if (flags.decode_ms > 0)
+    return bad_input("--decode-ms", "is promised by --kernel-plan phases alone");
+  if (flags.profiles.empty())
+    return bad_input("--kernel-profiles", "a plan or policy needs the profiles of its workers");
   decide::KernelNames names{.workers = flags.workers,
                             .profiles = flags.profiles,
                             .gpu = fmt::format("1x{}", all_units(flags.units))};
@@ -527,8 +617,8 @@ Result<KernelPolicy> read_kernel_policy(Files& files, const KernelPlanFlags& fla
     const auto text = files.read(flags.plan);
     if (!text && flags.plan.find_first_of("./") == std::string::npos)
       return bad_input("--kernel-plan",
-                       fmt::format("'{}' is neither a policy ({}) nor a file", flags.plan,
-                                   joined(decide::kernel_policy_words(), ", ")));
+                       fmt::format("'{}' is neither a policy ({}, {}) nor a file", flags.plan,
+                                   joined(decide::kernel_policy_words(), ", "), kPhases));
     if (!text) return failed(text.error());
     const auto plan = TRY(forms::parse_kernel_plan(flags.plan, *text));
     planned = decide::planned_units(plan);
@@ -757,11 +847,17 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   if (!flags.kernels.plan.empty()) {
     flags.kernels.units = flags.parts.units;
     auto policy = TRY(read_kernel_policy(context.files, flags.kernels));
-    if (flags.parts.backend == "cuda" && policy.plan_units.empty())
-      return bad_input("--kernel-plan", "on a GPU, a plan of `kernels plan`");
+    flags.parts.phases = policy.policy == kPhases;
+    flags.parts.decode_at_most = policy.decode_at_most;
+    if (flags.parts.backend == "cuda" && policy.plan_units.empty() && !flags.parts.phases)
+      return bad_input("--kernel-plan", "on a GPU, a plan of `kernels plan`, or phases");
     flags.parts.planned = planned_workers(policy);
-    if (flags.parts.backend == "cpu")
-      flags.parts.house = std::make_shared<CpuHouse>(std::move(policy));
+    if (flags.parts.backend == "cpu") {
+      std::shared_ptr<lanes::PhaseShare> phases;
+      if (flags.parts.phases)
+        phases = TRY(phase_share(policy.topology.units(), 1, policy.decode_at_most));
+      flags.parts.house = std::make_shared<CpuHouse>(std::move(policy), std::move(phases));
+    }
   }
   options.parts = TRY(parts_of(flags.parts));
   if (!flags.gpus.empty())
@@ -829,7 +925,9 @@ void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
   flag(command, "--shape", flags.parts.shapes);
   within(flag(command, "--gpu-index", flags.gpus), 0, kMostGpus);
   CLI::Option* const profiles = flag(command, "--kernel-profiles", flags.kernels.profiles);
-  profiles->needs(flag(command, "--kernel-plan", flags.kernels.plan)->needs(profiles));
+  CLI::Option* const plan = flag(command, "--kernel-plan", flags.kernels.plan);
+  profiles->needs(plan);
+  within(flag(command, "--decode-ms", flags.kernels.decode_ms), 0.001, 60'000)->needs(plan);
   flag(command, "--workers", flags.kernels.workers)->needs(profiles);
   flag(command, "--kernel-times", flags.parts.kernel_times);
   add_device_flags(command, flags.device);

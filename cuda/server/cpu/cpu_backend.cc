@@ -146,11 +146,11 @@ server::DeviceBackend::Polled CpuBackend::poll() {
   Polled polled;
   {
     const std::lock_guard lock(shared_->mutex);
+    if (!shared_->completed.empty() || shared_->starving) {
+      eventfd_t ignored = 0;  // before the look: what comes afterwards wakes us
+      ::eventfd_read(shared_->wake.get(), &ignored);
+    }
     polled.completed = std::exchange(shared_->completed, {});
-  }
-  if (!polled.completed.empty() || shared_->starving) {
-    eventfd_t ignored = 0;
-    ::eventfd_read(shared_->wake.get(), &ignored);
   }
   if (shared_->starving.exchange(false)) pump();
   for (const auto& [id, stream] : streams_)
@@ -201,8 +201,10 @@ Answered<Id> CpuBackend::create(const server::ObjectSpec& spec) {
   } else if (const auto* stream = std::get_if<server::StreamSpec>(&spec)) {
     auto lanes = StreamLanes::open(lanes_);
     if (!lanes) return refuse(server::kOutOfMemory, to_string(lanes.error()));
-    streams_.emplace(next_,
-                     Stream{.id = next_, .lanes = *std::move(lanes), .blocking = stream->blocking});
+    streams_.emplace(next_, Stream{.id = next_,
+                                   .lanes = *std::move(lanes),
+                                   .blocking = stream->blocking,
+                                   .priority = stream->priority});
   } else if (std::holds_alternative<server::EventSpec>(spec)) {
     events_.emplace(next_, Event{});
   } else {
@@ -299,7 +301,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::LaunchWork wor
                          shared->running.erase(run);
                        },
                    .groups = groups,
-                   .place = places_.next(kernel.name, work, stream)});
+                   .place = places_.next(kernel.name, work, stream, streams_.at(stream).priority)});
 }
 
 void CpuBackend::Shared::tell_outcome(const ptx::Run& run) {
@@ -420,7 +422,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, const Gemm& gemm) {
                    stamps->ended = static_cast<std::int64_t>(now_ns());
                },
            .groups = parts,
-           .place = places_.next(kProduct, as, stream)});
+           .place = places_.next(kProduct, as, stream, streams_.at(stream).priority)});
 }
 
 // Nodes stand in an order that suits their dependencies.
@@ -543,7 +545,10 @@ void CpuBackend::launch(Stream& stream, Task task) {
     if (task.then) task.then();
     const std::int64_t pushed = --counters->pushed;
     if (task.place && task.place->taken) units->give_back(*task.place->taken);
-    if ((pushed == kMaxPushed / 2 || pushed == 0) && shared->starving) shared->wake_up();
+    const bool of_phase = task.place && std::exchange(task.place->of_phase, nullptr);
+    if ((pushed == kMaxPushed / 2 || pushed == 0 || (of_phase && pushed == kAhead / 2)) &&
+        shared->starving)
+      shared->wake_up();
   };
   ++stream.counters->pushed;
   const auto launched =

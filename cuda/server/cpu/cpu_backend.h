@@ -99,6 +99,7 @@ class CpuBackend final : public server::DeviceBackend {
     server::Id id = server::kDefaultStream;
     StreamLanes lanes = {};
     bool blocking = true;
+    int priority = 0;
     std::shared_ptr<Counters> counters = std::make_shared<Counters>();
     std::int64_t enqueued = 0;
     std::deque<Item> pending = {};  // not pushed yet

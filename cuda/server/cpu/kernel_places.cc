@@ -12,9 +12,15 @@ constexpr std::size_t kMostLanes = 8;
 }  // namespace
 
 std::shared_ptr<Place> KernelPlaces::next(const std::string& kernel, const server::LaunchWork& work,
-                                          server::Id stream) {
+                                          server::Id stream, int priority) {
   if (tenant_ == nullptr) return nullptr;
   if (placing_ == nullptr) placing_ = tenant_->placing();
+  if (placing_->phases.share != nullptr) {
+    const lanes::Phase phase = placing_->phases.of(priority);
+    auto work_of = lanes::PhaseShare::work(placing_->phases.share, phase);
+    return std::make_shared<Place>(
+        Place{.placing = placing_, .phase = phase, .of_phase = std::move(work_of)});
+  }
   if (placing_ != last_) {
     last_ = placing_;
     std::vector<lanes::KernelCursor::Step> steps;
@@ -31,6 +37,7 @@ std::shared_ptr<Place> KernelPlaces::next(const std::string& kernel, const serve
 void KernelPlaces::request_ended(bool said) {
   if (said_ && !said) return;
   said_ = said;
+  if (placing_ != nullptr) placing_->phases.request_ended();
   placing_ = nullptr;
   if (cursor_) cursor_->request_ended();
   times_.request_ended();
@@ -111,6 +118,12 @@ int StreamLanes::lane_of(const hw::UnitMask& mask) {
 
 bool settle(Place& place, StreamLanes& lanes, SharedUnits& units, const Unfinished& unfinished) {
   const Placing& placing = *place.placing;
+  if (placing.phases.share != nullptr) {
+    unfinished.starving = true;  // before the look: who ends afterwards wakes us
+    if (unfinished.pushed >= kAhead) return false;
+    lanes.go_to(placing.masks[placing.phases.lane_of(place.phase)], unfinished.pushed > 0);
+    return true;
+  }
   if (!placing.live) {
     lanes.go_to(placing.masks[place.kernel], unfinished.pushed > 0);
     return true;

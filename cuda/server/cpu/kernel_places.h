@@ -16,11 +16,13 @@
 
 namespace partita::remote::cpu {
 
-// A kernel's place in its request.
+// A kernel's place in its request; or its phase.
 struct Place {
   std::shared_ptr<const Placing> placing = {};
   std::size_t kernel = 0;
   std::optional<hw::UnitMask> taken = {};  // of the shared units
+  lanes::Phase phase = {};
+  std::shared_ptr<void> of_phase = {};  // until it has ended
 };
 
 class KernelPlaces {
@@ -28,9 +30,10 @@ class KernelPlaces {
   // `times` outlives it.
   KernelPlaces(std::shared_ptr<Tenant> tenant, server::LaunchTimes& times)
       : tenant_(std::move(tenant)), times_(times) {}
-  // Of the request's next kernel on a stream (lanes::KernelCursor); null without a tenant.
+  // Of the request's next kernel on a stream (lanes::KernelCursor) of that priority; null without
+  // a tenant.
   std::shared_ptr<Place> next(const std::string& kernel, const server::LaunchWork& work,
-                              server::Id stream);
+                              server::Id stream, int priority);
   // `said`: by the program; from then on only that counts.
   void request_ended(bool said);
 
@@ -89,6 +92,9 @@ struct Unfinished {
   std::atomic<bool>& starving;              // set: whoever ends work then calls `again`
   std::function<void()> again = {};
 };
+// Pieces of work in a stream's lane while its next kernel of a phase waits: where that runs is said
+// late, but its lane is not empty meanwhile.
+inline constexpr std::int64_t kAhead = 8;
 // Brings the stream to the lane of its next kernel; false: that may not begin yet.
 bool settle(Place& place, StreamLanes& lanes, SharedUnits& units, const Unfinished& unfinished);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "drivers/cpu_mask/cpu_mask_driver.h"
+#include "lanes/phase_share.h"
 
 namespace partita::remote::cpu {
 
@@ -23,6 +24,9 @@ struct Placing {
   // `kernel`: its place above, or behind the last.
   std::function<std::optional<hw::UnitMask>(std::size_t kernel, const std::vector<int>& running)>
       live = {};
+  // Where given, kernels are of a phase, prefill or decode, and nothing else says where they run:
+  // `masks` are of all units, then of prefill's and decode's, border by border.
+  lanes::PhaseUse phases = {};
 };
 
 // A session among those who share units; it goes with this object.

@@ -84,6 +84,18 @@ std::shared_ptr<Fixed> live(Rng& rng) {
   return std::make_shared<Fixed>(std::make_shared<const Placing>(std::move(placing)));
 }
 
+// Prefill, decode, or both by the priority of streams: with borders that move all the time.
+std::shared_ptr<Fixed> of_phase(std::shared_ptr<lanes::PhaseShare> share,
+                                std::optional<lanes::Phase> phase) {
+  Placing placing{.masks = {{7}, {3}, {1}, {4}, {6}}, .phases = {std::move(share), phase}};
+  return std::make_shared<Fixed>(std::make_shared<const Placing>(std::move(placing)));
+}
+
+std::shared_ptr<lanes::PhaseShare> restless() {
+  return std::make_shared<lanes::PhaseShare>(lanes::PhaseOptions{
+      .units = kUnits, .decode = {1, 2}, .window = 1, .lend_after = 0, .decode_at_most = 20'000});
+}
+
 using Program = server::RandomProgram<CpuBackend>;
 
 std::unique_ptr<CpuBackend> session(std::shared_ptr<SharedUnits> units,
@@ -127,6 +139,53 @@ TEST(SharedUnits, RandomProgramsDoWhatTheyDoInOrder) {
     EXPECT_EQ(units->driver().outside(), 0);
     if (HasFailure()) break;
   }
+}
+
+TEST(SharedUnits, RandomProgramsInPhasesDoWhatTheyDoInOrder) {
+  long moves = 0;
+  for (int seed = 1; seed <= test_rounds(100); ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(static_cast<std::uint64_t>(seed));
+    const auto units = *SharedUnits::open(kUnits);
+    const auto share = restless();
+    std::deque<Program> programs;
+    programs.emplace_back(rng, session(units, of_phase(share, lanes::Phase::prefill)), kSteps);
+    programs.emplace_back(rng, session(units, of_phase(share, lanes::Phase::decode)), kSteps);
+    programs.emplace_back(rng, session(units, of_phase(share, {})), kSteps);
+    for (int step = 0; step < 60; ++step) {
+      Program& program = programs[rng.below(programs.size())];
+      program.step();
+      if (rng.below(4) == 0) program.backend().request_ended(true);
+    }
+    finish(programs);
+    for (Program& program : programs) EXPECT_TRUE(program.right());
+    EXPECT_EQ(units->driver().outside(), 0);
+    const lanes::PhaseShare::Report report = share->report();
+    EXPECT_GT(report.kernels[0] + report.kernels[1], 0);
+    moves += report.moves;
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(moves, 0);
+}
+
+// Who has no neighbour has all units; beside one that waits, those of its phase.
+TEST(SharedUnits, APhaseHasItsUnitsBesideTheOther) {
+  Rng rng(1);
+  const auto units = *SharedUnits::open(kUnits);
+  const auto share =
+      std::make_shared<lanes::PhaseShare>(lanes::PhaseOptions{.units = kUnits, .decode = {1, 2}});
+  std::deque<Program> programs;
+  programs.emplace_back(rng, session(units, of_phase(share, lanes::Phase::prefill)), kSteps);
+  for (int i = 0; i < 20; ++i) programs[0].step();
+  finish(programs);
+  EXPECT_EQ(share->report().units[0], kUnits);
+  const auto decode = lanes::PhaseShare::work(share, lanes::Phase::decode);
+  const lanes::PhaseShare::Report alone = share->report();
+  for (int i = 0; i < 20; ++i) programs[0].step();
+  finish(programs);
+  const lanes::PhaseShare::Report beside = share->report();
+  EXPECT_LT(beside.units[0], alone.units[0]);
+  EXPECT_EQ(units->driver().outside(), 0);
 }
 
 // Work-groups of a planned kernel run on its units; those of others on all.

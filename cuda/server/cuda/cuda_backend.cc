@@ -66,9 +66,10 @@ server::DeviceBackend::Polled CudaBackend::poll() {
   Polled polled{.queued = streams_.poll()};
   const bool watched = events_.poll();
   if (!context_->dead()) requests_.take_times();
+  const bool busy = requests_.poll(streams_);
   polled.completed = context_->told();
   if (!polled.completed.empty()) context_->young();
-  if (polled.queued > 0 || watched) polled.again = context_->patience();
+  if (polled.queued > 0 || watched || busy) polled.again = context_->patience();
   return polled;
 }
 

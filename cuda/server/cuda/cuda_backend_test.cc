@@ -65,6 +65,35 @@ TEST_F(CudaBackendTest, PassesTheSuiteOnLanes) {
   EXPECT_EQ(violations(), "");
 }
 
+// Prefill and decode of one session whose border moves all the time; lanes are as many as borders
+// ask for, and nobody has work once the suite is over.
+TEST_F(CudaBackendTest, PassesTheSuiteInPhases) {
+  for (const std::optional<lanes::Phase> phase :
+       {std::optional<lanes::Phase>(), std::optional(lanes::Phase::prefill),
+        std::optional(lanes::Phase::decode)}) {
+    const auto share = std::make_shared<lanes::PhaseShare>(lanes::PhaseOptions{
+        .units = 24, .decode = {8, 16}, .window = 1, .lend_after = 0, .decode_at_most = 1});
+    SharedUse use{.lanes = {lane(24), lane(16), lane(8), lane(8), lane(16)},
+                  .phases = {share, phase}};
+    call("sim_reset");
+    {
+      const auto backend = CudaBackend::open({.vendor_library = PARTITA_CUDA_SIM, .shared = use});
+      ASSERT_TRUE(backend) << to_string(backend.error());
+      const auto beside = lanes::PhaseShare::work(share, lanes::Phase::prefill);
+      EXPECT_THAT(check_backend(**backend, kSimSuite), IsEmpty());
+      EXPECT_EQ(violations(), "");
+      while ((*backend)->poll().again) {
+      }
+    }
+    const lanes::PhaseShare::Report report = share->report();
+    EXPECT_GT(report.kernels[0] + report.kernels[1], 0);
+    EXPECT_EQ(share->lane_of(lanes::Phase::decode), 0u);
+    EXPECT_EQ(share->lane_of(lanes::Phase::prefill), 0u);
+    EXPECT_EQ(objects(), 0);
+    EXPECT_EQ(violations(), "");
+  }
+}
+
 // Twenty requests of three kernels that change lanes add as often as one stream would.
 TEST_F(CudaBackendTest, KernelsOnOtherLanesComeOneAfterAnother) {
   SharedUse use{.lanes = {lane(8), lane(24)}};

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "lanes/kernel_cursor.h"
+#include "lanes/phase_share.h"
 #include "server/cuda/driver_abi.h"
 #include "server/kernel_times.h"
 
@@ -25,6 +26,8 @@ struct Lane {
 struct SharedUse {
   std::vector<Lane> lanes = {};             // the first is where a stream begins
   std::optional<lanes::KernelCursor> cursor = {};  // which lane a kernel runs on; none: the first
+  // Instead of a cursor: lanes are all SMs, then those of prefill and of decode, border by border.
+  lanes::PhaseUse phases = {};
   std::function<void()> lost = [] {};       // once the context is dead, for everybody who uses it
   // Where given, kernels are timed; told at the end.
   std::function<void(const std::vector<server::TimedKernel>&)> measured = {};

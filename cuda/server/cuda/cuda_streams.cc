@@ -193,6 +193,15 @@ bool Streams::finished(Id id) {
       streams_, [&](const auto& other) { return !other.second.blocking || idle(other.second); });
 }
 
+bool Streams::idle(const std::function<bool(const Stream& stream)>& of) {
+  return std::ranges::all_of(streams_, [&](const auto& one) {
+    const Stream& stream = one.second;
+    return !of(stream) ||
+           (stream.marks.empty() &&
+            context_.finished("a stream", context_.api().cuStreamQuery(stream.stream)));
+  });
+}
+
 void Streams::wait_for_all() {
   for (const auto& [id, stream] : streams_)
     if (stream.stream != nullptr) context_.api().cuStreamSynchronize(stream.stream);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,6 +64,8 @@ class Streams {
   // Delivers the marks that were reached; how many were not.
   std::size_t poll();
   bool finished(server::Id id);
+  // Whether nothing is unfinished on any of these.
+  bool idle(const std::function<bool(const Stream& stream)>& of);
   void wait_for_all();
 
  private:

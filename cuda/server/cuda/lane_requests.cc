@@ -11,6 +11,7 @@ LaneRequests::LaneRequests(Context& context, const std::optional<SharedUse>& use
     : context_(context) {
   if (!use) return;
   cursor_ = use->cursor;
+  phases_ = use->phases;
   measured_ = use->measured;
 }
 
@@ -32,6 +33,25 @@ std::optional<std::size_t> LaneRequests::lane_of(server::Id stream, const std::s
   if (!cursor_) return std::nullopt;
   return cursor_->lane_of(kernel, cursor_->by_shape() ? server::shape_of(work) : std::string(),
                           stream);
+}
+
+std::size_t LaneRequests::lane_of_phase(const Stream& stream) {
+  const lanes::Phase phase = phases_.of(stream.priority);
+  auto& mine = of_phase_[static_cast<std::size_t>(phase)];
+  if (mine == nullptr) context_.young();
+  if (!std::exchange(told_[static_cast<std::size_t>(phase)], true) || mine == nullptr)
+    mine = lanes::PhaseShare::work(phases_.share, phase);
+  return phases_.lane_of(phase);
+}
+
+bool LaneRequests::poll(Streams& streams) {
+  for (const lanes::Phase phase : {lanes::Phase::prefill, lanes::Phase::decode}) {
+    auto& mine = of_phase_[static_cast<std::size_t>(phase)];
+    if (mine != nullptr &&
+        streams.idle([&](const Stream& stream) { return phases_.of(stream.priority) == phase; }))
+      mine = nullptr;
+  }
+  return of_phase_[0] != nullptr || of_phase_[1] != nullptr;
 }
 
 Answered<void> LaneRequests::begin_kernel(abi::Stream stream, const std::string& kernel,
@@ -71,7 +91,8 @@ Answered<abi::Event> LaneRequests::timing_event() {
 Answered<void> LaneRequests::begin(Streams& streams, server::Id id, const std::string& kernel,
                                    const server::LaunchWork& work) {
   Stream& stream = streams.at(id);
-  if (const auto lane = lane_of(id, kernel, work))
+  const auto lane = phases_.share ? lane_of_phase(stream) : lane_of(id, kernel, work);
+  if (lane)
     if (Answered<void> ok = streams.go_to_lane(stream, *lane); !ok) return ok;
   return begin_kernel(stream.stream, kernel, work);
 }
@@ -84,6 +105,8 @@ void LaneRequests::request_ended(bool said) {
 
 void LaneRequests::end_request() {
   if (cursor_) cursor_->request_ended();
+  phases_.request_ended();
+  told_ = {};
   if (measured_) timed_.push_back({});
 }
 

@@ -3,7 +3,9 @@
 // Thread rule: the context's.
 #pragma once
 
+#include <array>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +36,8 @@ class LaneRequests {
   // unless it says itself where one ends.
   void request_ended(bool said);
   void take_times();
+  // Whether a phase has work still.
+  bool poll(Streams& streams);
 
  private:
   // A launch that is timed.
@@ -42,10 +46,14 @@ class LaneRequests {
     abi::Event begun = nullptr, ended = nullptr;
   };
   void end_request();
+  std::size_t lane_of_phase(const Stream& stream);
   server::Answered<abi::Event> timing_event();
 
   Context& context_;
   std::optional<lanes::KernelCursor> cursor_ = {};
+  lanes::PhaseUse phases_ = {};
+  std::array<std::shared_ptr<void>, 2> of_phase_ = {};  // while the session has work of it
+  std::array<bool, 2> told_ = {};                       // that there is some in this request
   std::function<void(const std::vector<server::TimedKernel>&)> measured_ = {};
   std::deque<Timed> timed_;
   abi::Event before_ = nullptr;  // the end of the kernel before the first of these; null: none
