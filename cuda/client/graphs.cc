@@ -105,8 +105,7 @@ Got<std::vector<std::uint64_t>> Captures::nodes_before(std::uint64_t stream) {
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return refused(real.error());
-  const Answer answer =
-      core_.link->call_held(lock, CaptureNodes{.stream = {*real}}, Cause::graph);
+  const Answer answer = core_.link->call_held(lock, CaptureNodes{.stream = {*real}}, Cause::graph);
   if (answer.status != kOk) return refused(answer.status);
   const auto reply = decode<CaptureNodes::Reply>(answer.reply);
   if (!reply) return refused(kUnknown);
@@ -472,13 +471,13 @@ Got<std::uint64_t> Graphs::clone(std::uint64_t graph) {
   return made;
 }
 
-Got<std::uint64_t> Graphs::node_in_clone(std::uint64_t original, std::uint64_t clone) {
-  Lock lock(core_.mutex);
-  const auto found = graphs_.find(clone);
-  if (found == graphs_.end()) return refused(kInvalidValue);
-  const auto at = std::ranges::find(found->second.original, original);
-  if (at == found->second.original.end()) return refused(kInvalidValue);
-  return found->second.nodes[static_cast<std::size_t>(at - found->second.original.begin())];
+Got<std::uint64_t> node_in_clone(Session& all, std::uint64_t original, std::uint64_t clone) {
+  const Lock lock(all.core.mutex);
+  const MadeGraph* const graph = made_graph(all, clone);
+  if (graph == nullptr) return refused(kInvalidValue);
+  const auto at = std::ranges::find(graph->original, original);
+  if (at == graph->original.end()) return refused(kInvalidValue);
+  return graph->nodes[static_cast<std::size_t>(at - graph->original.begin())];
 }
 
 Status Graphs::set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,

@@ -147,8 +147,6 @@ class Graphs {
   Got<std::uint64_t> graph_of(std::uint64_t node);
   Got<std::vector<std::uint64_t>> nodes_of(std::uint64_t graph);
   Got<std::uint64_t> clone(std::uint64_t graph);
-  // The clone's node that was made of this one.
-  Got<std::uint64_t> node_in_clone(std::uint64_t original, std::uint64_t clone);
   // A kernel node of a graph, or of an executable one, launches something else.
   Status set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,
                     const LaunchShape& shape, void** parameters);
@@ -193,6 +191,8 @@ class Graphs {
 };
 
 MadeGraph* made_graph(Session& all, std::uint64_t graph);  // nullptr: there is none
+// The clone's node that was made of this one.
+Got<std::uint64_t> node_in_clone(Session& all, std::uint64_t original, std::uint64_t clone);
 
 // Nodes that run other graphs.
 class Branches {

@@ -47,15 +47,10 @@ Link::~Link() { close(); }
 void Link::lose(const Error& error) {
   Status expected = kOk;
   if (!lost_.compare_exchange_strong(expected, kLost)) return;
-  std::fprintf(stderr, "partita remote: the server is lost: %s\n", error.message.c_str());
-  notices_.failed();
-  waiters_.lose_all();
-}
-
-// What was told that the program leaves closes the connection: that is no loss.
-void Link::end(const Error& error) {
-  if (!left_) return lose(error);
-  lost_ = kLost;
+  if (!left_) {  // who was told that the program leaves closes the connection: that is no loss
+    std::fprintf(stderr, "partita remote: the server is lost: %s\n", error.message.c_str());
+    notices_.failed();
+  }
   waiters_.lose_all();
 }
 
@@ -91,19 +86,13 @@ Status Link::flush(const Lock&, const Result<void>& put) {
 
 // --- waiting -----------------------------------------------------------------------------------
 
-Answer Link::wait(Waiter& waiter) {
-  waiters_.wait(waiter, [this] { read_one(patience_ / kSlices); });
+Answer Link::wait(Waiter& waiter, Nanos most) {
+  const auto begin = Clock::now();
+  const auto left = [&] { return most == Nanos::max() ? most : begin + most - Clock::now(); };
+  const bool done = waiters_.wait(
+      waiter, left, [&] { read_one(std::clamp<Nanos>(left(), Nanos{1}, patience_ / kSlices)); });
   if (!always_watching_) watching_.store(false, std::memory_order_relaxed);
-  return std::move(waiter.answer);
-}
-
-std::optional<Answer> Link::wait(Waiter& waiter, Nanos most) {
-  if (most == Nanos::max()) return wait(waiter);
-  const auto end = Clock::now() + most;
-  if (!waiters_.wait_until(waiter, end, [&] {
-        read_one(std::clamp<Nanos>(end - Clock::now(), Nanos{1}, patience_ / kSlices));
-      }))
-    return std::nullopt;
+  if (!done) waiter.answer.status = kTimedOut;
   return std::move(waiter.answer);
 }
 
@@ -174,7 +163,7 @@ void Link::read_one(Nanos patience) {
   } else if (frame.error().code == ErrorCode::timeout) {
     bear_silence(patience);
   } else {
-    end(frame.error());
+    lose(frame.error());
   }
 }
 
@@ -235,7 +224,7 @@ bool Link::read_bulk(std::span<std::byte> into) {
     if (got) return true;
     const std::size_t taken = reader_.taken();
     if (got.error().code != ErrorCode::timeout || taken == 0) {
-      end(got.error());
+      lose(got.error());
       return false;
     }
     into = into.subspan(taken);
@@ -245,7 +234,7 @@ bool Link::read_bulk(std::span<std::byte> into) {
 
 void Link::drop_bulk() {
   if (is_lost() || reader_.bulk_left() == 0) return;
-  if (const auto dropped = reader_.drop_bulk(patience_); !dropped) end(dropped.error());
+  if (const auto dropped = reader_.drop_bulk(patience_); !dropped) lose(dropped.error());
 }
 
 // --- the helper --------------------------------------------------------------------------------

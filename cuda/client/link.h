@@ -8,12 +8,13 @@
 // cannot get rid of its notices would stop reading).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -63,13 +64,17 @@ class Waiters {
   };
   void enter(Waiter& waiter);
   Answer give_up(Waiter& waiter, Status status);
-  // Until the answer is there, or all is lost. `read_one` is called while he leads.
-  template <class Read>
-  void wait(Waiter& waiter, const Read& read_one) {
+  // Until the answer is there, or all is lost: whether that came before `left` was over.
+  // `read_one` is called while he leads.
+  template <class Left, class Read>
+  bool wait(Waiter& waiter, const Left& left, const Read& read_one) {
     std::unique_lock lock(mutex_);
-    while (!waiter.done) {
-      if (leading_) {
-        waiter.turn.wait(lock);
+    while (!waiter.done && (leading_ || left() > Nanos{})) {
+      if (leading_) {  // who leads may be in the middle of the answer
+        if (const Nanos most = left(); most == Nanos::max())
+          waiter.turn.wait(lock);
+        else
+          waiter.turn.wait_for(lock, std::max<Nanos>(most, std::chrono::milliseconds(1)));
         continue;
       }
       leading_ = true;
@@ -78,25 +83,6 @@ class Waiters {
       lock.lock();
       leading_ = false;
     }
-    pass_lead();
-  }
-  // The same until then at the most: whether the answer is there, or all is lost.
-  template <class Read>
-  bool wait_until(Waiter& waiter, std::chrono::steady_clock::time_point end, const Read& read_one) {
-    std::unique_lock lock(mutex_);
-    while (!waiter.done && std::chrono::steady_clock::now() < end) {
-      if (leading_) {
-        waiter.turn.wait_until(lock, end);
-        continue;
-      }
-      leading_ = true;
-      lock.unlock();
-      read_one();
-      lock.lock();
-      leading_ = false;
-    }
-    // Who leads may be in the middle of the answer.
-    while (!waiter.done && leading_) waiter.turn.wait_for(lock, std::chrono::milliseconds(1));
     pass_lead();
     if (!waiter.done) waiting_.erase(waiter.request);
     return waiter.done;
@@ -125,8 +111,6 @@ class Link {
   Link(std::unique_ptr<Channel> channel, Nanos patience, NoticeReader& notices, std::mutex& mutex,
        Stats* stats);
   ~Link();
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
 
   // Sends soon. The status: lost, or the sticky error of the session.
   template <class Op>
@@ -135,18 +119,11 @@ class Link {
     if (bulk.size() >= kLargeBulk) watch();
     return sent(lock, writer_.put(operation, 0, bulk));
   }
-  // Sends and waits. `into`: for the answer's bulk.
+  // Sends and waits. `into`: for the answer's bulk. `most`: kTimedOut once so long is over.
   template <class Op>
-  Answer call(Lock& lock, const Op& operation, Cause cause, std::span<std::byte> into = {}) {
+  Answer call(Lock& lock, const Op& operation, Cause cause, std::span<std::byte> into = {},
+              Nanos most = Nanos::max()) {
     Waiter waiter{.request = ++requests_, .into = into};
-    const Status status = ask(lock, operation, cause, waiter);
-    lock.unlock();
-    return status == kOk ? wait(waiter) : waiters_.give_up(waiter, status);
-  }
-  // The same for so long at the most: nothing then, and nobody hears the answer any more.
-  template <class Op>
-  std::optional<Answer> call_for(Lock& lock, const Op& operation, Cause cause, Nanos most) {
-    Waiter waiter{.request = ++requests_};
     const Status status = ask(lock, operation, cause, waiter);
     lock.unlock();
     return status == kOk ? wait(waiter, most) : waiters_.give_up(waiter, status);
@@ -191,11 +168,9 @@ class Link {
     waiters_.enter(waiter);
     return flush(lock, writer_.put(operation, waiter.request));
   }
-  Answer wait(Waiter& waiter);
-  std::optional<Answer> wait(Waiter& waiter, Nanos most);
+  Answer wait(Waiter& waiter, Nanos most = Nanos::max());
   Status sent(const Lock& lock, const Result<void>& put);
   void lose(const Error& error);
-  void end(const Error& error);  // nothing more can be read
 
   // One frame, or silence; by the thread that leads.
   void read_one(Nanos patience);

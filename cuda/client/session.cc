@@ -78,10 +78,10 @@ void Session::after_fork(bool child) {
 void Session::wait_for_last(Lock& lock) {
   if (core.link->is_lost() || captures.any() || streams.idle()) return;
   const bool is_checked = core.settings.flags != 0;
-  const auto answer = core.link->call_for(lock, Fence{}, Cause::device_sync,
-                                          is_checked ? Nanos::max() : kLongestEnd);
+  const Answer answer = core.link->call(lock, Fence{}, Cause::device_sync, {},
+                                        is_checked ? Nanos::max() : kLongestEnd);
   lock.lock();
-  if (!answer)
+  if (answer.status == kTimedOut)
     std::fputs(
         "partita remote: what was launched last had not ended when the program did: nobody "
         "knows whether it is right\n",

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -41,7 +40,7 @@ class Exposition {
       between = ',';
     }
     if (labels.size() > 0) text_ += '}';
-    fmt::format_to(std::back_inserter(text_), " {}\n", *number);
+    append(text_, " {}\n", *number);
   }
   void one(std::string_view name, std::string_view type, std::string_view help, double number) {
     metric(name, type, help);
@@ -137,7 +136,8 @@ void services(Exposition& out, const control::Snapshot& is) {
         &ServiceNow::forecast_low_rps);
   field("partita_service_forecast_high_rps", "High end of what is expected.",
         &ServiceNow::forecast_high_rps);
-  per_service(out, is, "partita_service_wanted_rps", "To be planned for here; of a fleet, what this node's part says.",
+  per_service(out, is, "partita_service_wanted_rps",
+              "To be planned for here; of a fleet, what this node's part says.",
               [](const ServiceNow& service) { return Maybe(service.rate.value); });
   const auto of_served = [&](const char* name, const char* help, auto value) {
     per_service(out, is, name, help, [&](const ServiceNow& service) {
@@ -165,8 +165,7 @@ void services(Exposition& out, const control::Snapshot& is) {
   per_service(out, is, "partita_service_slo_ms", "The latency that is asked for.",
               [](const ServiceNow& service) { return Maybe(service.slo.value); });
   per_service(out, is, "partita_service_slo_percentile",
-              "So many percent of the requests are to be in time.",
-              [&](const ServiceNow& service) {
+              "So many percent of the requests are to be in time.", [&](const ServiceNow& service) {
                 const bool usual = service.percentile == ServiceNow{}.percentile;
                 return usual && control::is_large(is) ? Maybe() : Maybe(service.percentile);
               });

@@ -395,22 +395,48 @@ TEST_P(Shim, GraphsByNodes) {
     SAME(cuda.call("cudaGraphExecKernelNodeSetParams", exec, clone,
                    static_cast<const void*>(&launch)),
          1);  // no node
-    // The clone's node is another than the one that it was made of.
-    value = 8;
-    SAME(cuda.call("cudaGraphKernelNodeSetParams", found, static_cast<const void*>(&launch)), 0);
-    void *of_clone = nullptr, *of_graph = nullptr, *behind = nullptr;
-    SAME(cuda.call("cudaGraphInstantiate", &of_clone, clone, 0ULL), 0);
-    SAME(cuda.call("cudaGraphInstantiate", &of_graph, graph2, 0ULL), 0);
-    SAME(launched(of_clone), 8U);
-    SAME(launched(of_graph), 7U);
-    SAME(cuda.call("cudaGraphNodeFindInClone", &behind, found, clone), 1);
-    // Something behind it in the clone.
-    value = 9;
-    SAME(cuda.call("cudaGraphAddKernelNode", &behind, clone, &found, std::size_t{1},
-                   static_cast<const void*>(&launch)),
+  });
+}
+
+// A clone has nodes of its own: what becomes of one is not so in the graph that it was made of.
+TEST_P(Shim, NodesOfAClone) {
+  run([](const Library& cuda, Program& program) {
+    constexpr unsigned n = 8;
+    Memory c(cuda, n * 4);
+    std::uint32_t value = 5, count = n;
+    void* parameters[] = {&c.address, &value, &count};
+    struct {
+      const void* function;
+      Dim3 grid, block;
+      unsigned shared;
+      void** parameters;
+      void** extra;
+    } launch{&program.fill, {1}, {8}, 0, parameters, nullptr};
+    const auto what = static_cast<const void*>(&launch);
+    void *graph = nullptr, *clone = nullptr, *node = nullptr, *found = nullptr, *behind = nullptr;
+    SAME(cuda.call("cudaGraphCreate", &graph, 0U), 0);
+    SAME(cuda.call("cudaGraphAddKernelNode", &node, graph, static_cast<void**>(nullptr),
+                   std::size_t{0}, what),
          0);
-    SAME(cuda.call("cudaGraphInstantiate", &of_clone, clone, 0ULL), 0);
-    SAME(launched(of_clone), 9U);
+    SAME(cuda.call("cudaGraphClone", &clone, graph), 0);
+    SAME(cuda.call("cudaGraphNodeFindInClone", &found, node, clone), 0);
+    NEED(found != node);
+    SAME(cuda.call("cudaGraphNodeFindInClone", &behind, found, clone), 1);
+    const auto launched = [&](void* of) {
+      void* exec = nullptr;
+      SAME(cuda.call("cudaGraphInstantiate", &exec, of, 0ULL), 0);
+      SAME(cuda.call("cudaGraphLaunch", exec, kNoStream), 0);
+      SAME(cuda.call("cudaDeviceSynchronize"), 0);
+      return read(cuda, c.address, n)[0];
+    };
+    value = 8;
+    SAME(cuda.call("cudaGraphKernelNodeSetParams", found, what), 0);
+    SAME(launched(clone), 8U);
+    SAME(launched(graph), 5U);
+    value = 9;  // by a node behind it, in the clone
+    SAME(cuda.call("cudaGraphAddKernelNode", &behind, clone, &found, std::size_t{1}, what), 0);
+    SAME(launched(clone), 9U);
+    SAME(launched(graph), 5U);
   });
 }
 

@@ -238,7 +238,7 @@ CUDA_EXPORT Status cudaGraphClone(void** clone, void* graph) {
 }
 CUDA_EXPORT Status cudaGraphNodeFindInClone(void** node, void* original, void* clone) {
   return guarded([&] {
-    return give(session().graphs.node_in_clone(number_of(original), number_of(clone)), node);
+    return give(client::node_in_clone(session(), number_of(original), number_of(clone)), node);
   });
 }
 struct UpdateResult {  // cudaGraphExecUpdateResultInfo
