@@ -1,7 +1,8 @@
 // Instances of a queue as leases (act/lease): each is the lease of an owner
-// "queue/GPU-UUID.PROFILE@START", so a queue that was killed finds them again, and whoever else changes
-// the node leaves them alone. GPUs have the numbers that the driver gives them at the first look,
-// and are found by their UUIDs should it count otherwise later. Every call takes the node's lock for as long as it lasts.
+// "queue/GPU-UUID.PROFILE@START", so a queue that was killed finds them again, and whoever else
+// changes the node leaves them alone. GPUs have the numbers that the driver gives them at the first
+// look, and are found by their UUIDs should it count otherwise later. Every call takes the node's
+// lock for as long as it lasts.
 #pragma once
 
 #include <functional>
