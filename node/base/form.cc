@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/append.h"
+#include "base/form_lists.h"
 #include "base/json_writer.h"
 #include "base/unicode.h"
 
@@ -62,6 +63,16 @@ void values(FormWalk& walk, std::string_view key, std::vector<T>& all, const Lis
     }
   }
   walk.close();
+}
+
+int integer_in(FormWalk& walk, std::string_view key, const Node& item, Range range) {
+  const bool number = item.kind == Node::Kind::number && item.number == std::floor(item.number) &&
+                      std::abs(item.number) <= std::numeric_limits<int>::max();
+  const bool inside = number && item.number >= range.low && item.number <= range.high;
+  if (!inside)
+    walk.in().refuse(item, fmt::format("'{}' must list whole numbers from {:g} to {:g}", key,
+                                       range.low, range.high));
+  return inside ? static_cast<int>(item.number) : 0;
 }
 
 }  // namespace
@@ -153,16 +164,7 @@ void Form::integers(std::string_view key, std::vector<int>& all, Range range, co
                     std::string_view about) {
   values(
       walk_, key, all, how, about, &range, [&](int value) { walk_.out().number(long{value}); },
-      [&](const Node& item) {
-        const bool number = item.kind == Node::Kind::number &&
-                            item.number == std::floor(item.number) &&
-                            std::abs(item.number) <= std::numeric_limits<int>::max();
-        const bool inside = number && item.number >= range.low && item.number <= range.high;
-        if (!inside)
-          walk_.in().refuse(item, fmt::format("'{}' must list whole numbers from {:g} to {:g}", key,
-                                              range.low, range.high));
-        return inside ? static_cast<int>(item.number) : 0;
-      });
+      [&](const Node& item) { return integer_in(walk_, key, item, range); });
 }
 
 void Form::names(std::string_view key, std::vector<std::string>& all, const ListForm& how,
@@ -254,6 +256,34 @@ int word_field(FormWalk& walk, std::string_view key, int value, std::span<const 
   }
   walk.close();
   return value;
+}
+
+void number_or_lists(Form& f, std::string_view key, int& number,
+                     std::vector<std::vector<int>>& lists, Range range, std::string_view about) {
+  FormWalk& walk = f.walk();
+  if (!walk.open(key, about)) return;
+  if (walk.writes()) lists.empty() ? put(walk, number) : put(walk, lists);
+  if (walk.makes_schema()) {
+    walk.out().raw("\"oneOf\": [{");
+    walk.type("integer", &range);
+    walk.out().raw("}, {\"type\": \"array\", \"items\": {\"type\": \"array\", \"items\": {");
+    walk.type("integer", &range);
+    walk.out().raw("}}}]");
+  }
+  if (walk.reads()) {
+    const Node& given = *walk.in().node().find(key);
+    if (given.kind == Node::Kind::number) {
+      number = walk.in().integer(key, range);
+    } else {
+      for (const Node& list : walk.in().list(key)) {
+        std::vector<int>& one = lists.emplace_back();
+        for (const Node& item : list.items) one.push_back(integer_in(walk, key, item, range));
+        if (one.empty())
+          walk.in().refuse(list, fmt::format("'{}' must be a number or lists of numbers", key));
+      }
+    }
+  }
+  walk.close();
 }
 
 void texts(Form& f, std::string_view key, std::map<std::string, std::string>& values,

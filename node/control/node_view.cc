@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "act/change.h"
 #include "base/unicode.h"
@@ -51,8 +52,11 @@ bool GpuUse::is_usable(const std::string& uuid) const {
 GpuUse gpus_for_services(const World& world, const device::NodeState& state,
                          const std::vector<OutGpu>& out) {
   GpuUse use;
+  const std::map<int, int> domains = nvlink_domains(world.nvlink, state);
   for (const device::GpuState& gpu : state.gpus) {
-    const GpuUse::Gpu one{gpu.index, gpu.uuid, gpu.model, world.domain_of(gpu.index)};
+    const auto domain = domains.find(gpu.index);
+    const GpuUse::Gpu one{gpu.index, gpu.uuid, gpu.model,
+                          domain == domains.end() ? 0 : domain->second};
     if (std::ranges::count(world.settings.batch.gpus, gpu.index) > 0) {
       if (!gpu.lost) use.batch.push_back(one);
       continue;

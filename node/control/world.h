@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "control/nvlinks.h"
 #include "control/settings.h"
 #include "decide/traces.h"
 #include "hw/catalogue.h"
@@ -27,9 +28,7 @@ struct World {
   plan::Tariff tariff = {};  // of energy, by the hour; empty: not known
   decide::TokenTraces token_traces = {};  // that services files may name
   std::string services_file = "services";  // what errors call it
-  int nvlink = 0;                          // GPUs that are linked, by their numbers; 0: all
-
-  int domain_of(int gpu) const { return nvlink > 0 ? gpu / nvlink : 0; }
+  NvLinks nvlink = {};
 
   // Null: its GPUs are not used.
   const plan::FleetEntry* entry_of(const std::string& model) const {

@@ -24,6 +24,22 @@ void read_all(Fields& fields, FleetLine& line) {
 
 void read_nvlink(Fields& fields, FleetLine& line) {
   if (!fields.has("nvlink")) return;
+  if (fields.node().find("nvlink")->kind == Node::Kind::list) {
+    int next = 0;
+    bool orderly = true;
+    for (const Node& list : fields.list("nvlink", static_cast<std::size_t>(line.node_gpus))) {
+      std::vector<int>& domain = line.domains.emplace_back();
+      for (const Node& gpu : list.items) {
+        orderly = orderly && gpu.kind == Node::Kind::number && gpu.number == next;
+        domain.push_back(next++);
+      }
+      orderly = orderly && !domain.empty();
+    }
+    if (!orderly || next != line.node_gpus)
+      fields.refuse("nvlink", fmt::format("'nvlink' must list all {} GPUs of a node in their order",
+                                          line.node_gpus));
+    return;
+  }
   line.nvlink = fields.integer("nvlink", kNodeGpus);
   if (line.nvlink > 0 && line.node_gpus % line.nvlink != 0)
     fields.refuse(fields.node(), fmt::format("its {} GPUs are not in domains of {} (nvlink)",
@@ -76,6 +92,9 @@ Result<std::vector<FleetLine>> parse_fleet(const std::string& file, std::string_
     for (const Node& item : fields.list("nodes", kMaxFleetLines))
       add(item, read_nodes({fields, item}));
   if (lines.empty()) fields.refuse("gpus", "'gpus' is empty");
+  for (const FleetLine& line : lines)
+    if (!line.domains.empty() && (lines.size() > 1 || !line.count))
+      fields.refuse(document.root, "lists in 'nvlink' need a count, and GPUs of one model alone");
   if (fields.error()) return failed(*fields.error());
   return lines;
 }

@@ -21,6 +21,7 @@ struct FleetLine {
   bool priced = false;  // it says a price
   int node_gpus = 8;    // of a node
   int nvlink = 0;       // of these, so many each are linked with each other; 0: all
+  std::vector<std::vector<int>> domains = {};  // or those of each list, from 0 on in their order
   bool operator==(const FleetLine&) const = default;
 };
 

@@ -143,6 +143,12 @@ Result<plan::FleetEntry> load_entry(Files& files, const std::optional<hw::Catalo
   plan::FleetEntry entry{*std::move(gpu), {}, line.count, line.price};
   entry.node_gpus = line.node_gpus;
   entry.nvlink = line.nvlink;
+  for (int node = 0; !line.domains.empty() && node < *line.count; node += line.node_gpus)
+    for (std::vector<int> domain : line.domains) {
+      for (int& index : domain) index += node;
+      std::erase_if(domain, [&](int index) { return index >= *line.count; });
+      if (!domain.empty()) entry.domains.push_back(std::move(domain));
+    }
   for (const std::string& path : paths_in(line.profiles))
     TRY(add_profiles(files, {"--profiles", path, models, &notes}, entry));
   return entry;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -131,12 +133,38 @@ Node node_of(Node::Kind kind, int line) {
   return node;
 }
 
-Node pairs_of(std::vector<plan::TracedRequest> requests, int line) {
-  std::ranges::stable_sort(requests, {}, [](const auto& one) { return one.in + one.out; });
+using Requests = std::vector<plan::TracedRequest>;
+
+// Parts of as many requests each, in the order of some length.
+std::vector<Requests> in_parts(Requests requests, int plan::TracedRequest::*length) {
+  std::ranges::stable_sort(requests, {}, length);
+  const auto at = [&](std::size_t part) {
+    return requests.begin() + static_cast<std::ptrdiff_t>(part * requests.size() / kPartsWritten);
+  };
+  std::vector<Requests> parts;
+  for (std::size_t part = 0; part < kPartsWritten; ++part)
+    parts.emplace_back(at(part), at(part + 1));
+  return parts;
+}
+
+plan::TracedRequest mean_of(const Requests& requests) {
+  double in = 0, out = 0;
+  for (const plan::TracedRequest& one : requests) in += one.in, out += one.out;
+  const auto count = static_cast<double>(requests.size());
+  return {.in = static_cast<int>(std::lround(in / count)),
+          .out = static_cast<int>(std::lround(out / count))};
+}
+
+Node pairs_of(Requests requests, int line) {
+  if (requests.size() > kPartsWritten * kPartsWritten) {
+    Requests means;
+    for (Requests& part : in_parts(std::move(requests), &plan::TracedRequest::in))
+      for (const Requests& cell : in_parts(std::move(part), &plan::TracedRequest::out))
+        means.push_back(mean_of(cell));
+    requests = std::move(means);
+  }
   Node pairs = node_of(Node::Kind::list, line);
-  const std::size_t count = std::min(requests.size(), kMostWritten);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto& one = requests[(2 * i + 1) * requests.size() / (2 * count)];
+  for (const plan::TracedRequest& one : requests) {
     Node& pair = pairs.items.emplace_back(node_of(Node::Kind::list, line));
     for (const int tokens : {one.in, one.out})
       pair.items.emplace_back(node_of(Node::Kind::number, line)).number = tokens;

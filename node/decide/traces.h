@@ -27,9 +27,9 @@ Result<TokenTraces> token_traces(Files& files, const std::string& services_file,
                                  const std::string& text);
 
 // Writes lengths into a services file in place of the names of their traces, for those who do not
-// have these; of a trace of more than kMostWritten those of as many, from the shortest to the
-// longest request. Whether there are any.
-inline constexpr std::size_t kMostWritten = 4096;
+// have these; of a trace of more than kPartsWritten^2 as many means, each of as many requests: by
+// their prompts kPartsWritten parts, each by its answers so many. Whether there are any.
+inline constexpr std::size_t kPartsWritten = 32;
 Result<bool> write_lengths(Files& files, Document& services);
 
 }  // namespace partita::decide

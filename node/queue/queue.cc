@@ -74,8 +74,14 @@ void Queue::restore(const Loaded& loaded, const std::vector<FoundInstance>& foun
     under_[task.id] = {.stopped = {}, .saving = {}, .unknown = true};
     if (!task.ending.empty()) under_[task.id].stopped = now_;
     std::vector<int> nodes;
-    for (const Place& place : task.places) {
+    for (Place& place : task.places) {
+      // The driver may count its GPUs otherwise by now.
+      const auto is =
+          std::ranges::find(devices_, place.device, [](const auto& one) { return one.second; });
+      if (is != devices_.end()) place.gpu = spots_[at(is->first)].gpu;
       const int node = node_at(spots_, place);
+      if (node >= 0 && devices_.try_emplace(node, place.device).second)
+        planner_.machine().found(node);  // until the host says that it is gone
       if (node < 0 || !planner_.machine().idle(node)) continue;
       nodes.push_back(node);
       idle_since_.erase(node);

@@ -6,33 +6,20 @@
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace partita::verify {
 
 namespace {
 
-// Where a GPU is: the number of its node, and that of the domain there. None but itself: below 0.
-std::pair<int, int> place_of(int gpu, const plan::FleetEntry& entry) {
-  for (std::size_t d = 0; d < entry.domains.size(); ++d)
-    if (std::ranges::binary_search(entry.domains[d], gpu)) return {0, static_cast<int>(d)};
-  if (!entry.domains.empty()) return {-1, gpu};
-  const int in_node = gpu % entry.node_gpus;
-  return {gpu / entry.node_gpus, entry.nvlink > 0 ? in_node / entry.nvlink : 0};
-}
-
 // GPUs of every domain of a counted entry; without a count those of one node.
 std::vector<int> rooms_of(const plan::FleetEntry& entry) {
-  std::map<std::pair<int, int>, int> room;
-  if (!entry.domains.empty()) {
-    for (std::size_t d = 0; d < entry.domains.size(); ++d)
-      room[{0, static_cast<int>(d)}] = static_cast<int>(entry.domains[d].size());
-  } else {
-    for (int g = 0; g < entry.count.value_or(entry.node_gpus); ++g) ++room[place_of(g, entry)];
-  }
+  std::map<int, int> room;  // by domain
+  if (entry.domains.empty())
+    for (int g = 0; g < entry.count.value_or(entry.node_gpus); ++g) ++room[entry.domain_of(g)];
   std::vector<int> rooms{0};
-  for (const auto& [place, gpus] : room) rooms.push_back(gpus);
+  for (const auto& [domain, gpus] : room) rooms.push_back(gpus);
+  for (const auto& gpus : entry.domains) rooms.push_back(static_cast<int>(gpus.size()));
   return rooms;
 }
 
@@ -103,7 +90,7 @@ void check_groups(const plan::ServingPlan& plan, const plan::FleetEntry& entry, 
   // Where GPUs are of several models their numbers may say nothing about nodes.
   const auto place = [&](std::size_t g) {
     const bool known = only_model || !entry.domains.empty();
-    return known ? place_of(gpus[g]->index, entry) : std::pair(0, 0);
+    return known ? entry.domain_of(gpus[g]->index) : 0;
   };
   std::vector<int> sizes;
   for (std::size_t g = 0; g < gpus.size(); ++g) {

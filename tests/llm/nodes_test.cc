@@ -1,11 +1,16 @@
 // Groups of GPUs in nodes and NVLink domains of any size, against every way to fill these.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <utility>
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
+#include "control/nvlinks.h"
 #include "decide/serving.h"
+#include "fleet/brain/documents.h"
+#include "fleet/brain/node_planner.h"
 #include "hw/catalogue.h"
 #include "planners/serving/token_points.h"
 #include "verify/groups.h"
@@ -186,6 +191,61 @@ TEST(Nodes, groups_are_within_nvlink_domains_and_packed_as_well_as_can_be) {
     ASSERT_TRUE(again) << round << ": " << again.error().message;
     EXPECT_EQ(again->made.plan ? (*again->made.plan)->objective.gpus : 0, fewest_gpus(problem));
     EXPECT_TRUE(!again->made.plan || within_domains(entry, **again->made.plan)) << round;
+  }
+  EXPECT_GT(planned, rounds / 4);
+  EXPECT_GT(refused, rounds / 20);
+  EXPECT_GT(grouped, rounds / 8);
+}
+
+// GPUs of a node in lists of any size as its settings say them, GPUs of different lists among each
+// other at times; which GPU is in which as it follows from the lists.
+control::NvLinks any_links(Rng& rng, int gpus) {
+  control::NvLinks links;
+  for (int gpu = 0, ends = 1; gpu < gpus; ++gpu) {
+    if (--ends == 0) links.domains.emplace_back(), ends = 1 + static_cast<int>(rng.below(9));
+    links.domains[rng.below(6) == 0 ? rng.below(links.domains.size()) : links.domains.size() - 1]
+        .push_back(gpu);
+  }
+  std::erase_if(links.domains, [](const auto& one) { return one.empty(); });
+  return links;
+}
+
+TEST(Nodes, of_a_fleet_hold_groups_in_domains_of_any_size_as_well_as_can_be) {
+  int planned = 0, refused = 0, grouped = 0;
+  const int rounds = test_rounds(80);
+  for (int round = 0; round < rounds; ++round) {
+    Rng rng(static_cast<std::uint64_t>(round) + 1900);
+    plan::ServingProblem problem = problem_of(rng);
+    plan::FleetEntry& entry = problem.fleet[0];
+    if (!entry.engines.contains("lm")) continue;
+    const int gpus = 2 + static_cast<int>(rng.below(15));
+    const control::NvLinks links = any_links(rng, gpus);
+    device::NodeState state;
+    for (int gpu = 0; gpu < gpus; ++gpu) state.gpus.emplace_back().index = gpu;
+    fleet::NodeRecord node{.node = "n"};
+    entry.count = 0;
+    const std::vector<int>* before = nullptr;
+    for (const auto& [gpu, domain] : control::nvlink_domains(links, state)) {
+      node.gpus.push_back({gpu, fmt::format("GPU-{}", gpu), entry.gpu.name, domain});
+      const auto in = std::ranges::find_if(
+          links.domains, [&](const auto& one) { return std::ranges::count(one, gpu) > 0; });
+      if (std::exchange(before, &*in) != &*in) entry.domains.emplace_back();
+      if (rng.below(5) == 0) {
+        node.gpus.back().unusable = "it is out";
+        continue;
+      }
+      entry.domains.back().push_back(gpu);
+      ++*entry.count;
+    }
+    const auto read = fleet::parse_node_record("n", fleet::write(node));
+    ASSERT_TRUE(read) << to_string(read.error());
+    fleet::NodePlanner planner({.profiles = {problem.fleet}, .rule = problem.rule});
+    const auto made = planner.plan({.node = *read, .services = problem.services});
+    EXPECT_EQ(made ? made->objective.gpus : 0, fewest_gpus(problem)) << round;
+    ++(made ? planned : refused);
+    if (!made) continue;
+    EXPECT_TRUE(within_domains(entry, *made)) << round;
+    grouped += made->gpus.front().instances.front().group > 1;
   }
   EXPECT_GT(planned, rounds / 4);
   EXPECT_GT(refused, rounds / 20);

@@ -460,7 +460,7 @@ test("the fleet: nodes, services, who waits for whom; what is not heard is unkno
   await it.page.waitForSelector('#view-fleet [aria-label="Nodes"] tbody tr:nth-child(5)');
   const nodes = await rowsOf(it.page, "Nodes");
   assert.match(nodes[1], /^node-18.*✕ lost/s);
-  assert.match(nodes[2], /7 of 8, NVLink by 4/);
+  assert.match(nodes[2], /7 of 8, NVLink 0-3, 4 5, 6/);
   assert.doesNotMatch(nodes[1], /NVLink/);
   assert.match(nodes[3], /42, 41.*▶ waits for node-17/s);
   const services = await rowsOf(it.page, "Services");

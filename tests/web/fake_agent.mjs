@@ -576,7 +576,7 @@ export function fleetOf({ nodes = 5, services = 6, power = false } = {}) {
       drained: false,
       gpus: 8,
       usable_gpus: i === 2 ? 7 : 8,
-      ...(i === 2 ? { nvlink: 4 } : {}),
+      ...(i === 2 ? { nvlink: [{ gpus: [0, 1, 2, 3] }, { gpus: [4, 5] }, { gpus: [6] }] } : {}),
       revision: 42,
       taken: 42,
       ready: i === 3 ? 41 : 42,

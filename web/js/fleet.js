@@ -106,10 +106,13 @@ function makeRows(parent, name, columns, verdictOf) {
   };
 }
 
+// "0-3", "4 5"
+const runs = (gpus) =>
+  gpus.length > 2 && gpus.at(-1) - gpus[0] + 1 === gpus.length ? `${gpus[0]}-${gpus.at(-1)}` : gpus.join(" ");
 const NODES = [
   ["Node", (one) => one.node],
   ["Rack, zone, feed", (one) => [one.rack, one.zone, one.feed].filter(Boolean).join(", ") || "–"],
-  ["GPUs", (one) => `${num(one.usable_gpus, 0)} of ${num(one.gpus, 0)}${one.nvlink ? `, NVLink by ${num(one.nvlink, 0)}` : ""}`],
+  ["GPUs", (one) => `${num(one.usable_gpus, 0)} of ${num(one.gpus, 0)}${one.nvlink ? `, NVLink ${one.nvlink.map((it) => runs(it.gpus)).join(", ")}` : ""}`],
   ["Part, ready", (one) => `${num(one.revision, 0)}, ${num(one.ready, 0)}`],
   ["Carries", (one) => listed(one.carries, (it) => `${it.service} ${num(it.rate_rps, 0)}`) || "nothing"],
 ];

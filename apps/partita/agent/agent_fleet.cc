@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "agent/agent.h"
 #include "api/documents.h"
 #include "base/append.h"
+#include "control/nvlinks.h"
 #include "control/planning.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/part_services.h"
@@ -30,10 +32,14 @@ constexpr std::int64_t kAgain = 30'000'000'000;
 constexpr const char* kUser = "fleet";
 constexpr double kTiny = 1e-6;
 
-std::vector<fleet::NodeGpu> gpus_of(const control::Snapshot& now, const control::GpuUse& use) {
+std::vector<fleet::NodeGpu> gpus_of(const control::Snapshot& now, const control::GpuUse& use,
+                                    const control::NvLinks& said) {
   std::vector<fleet::NodeGpu> all;
+  const std::map<int, int> domains = control::nvlink_domains(said, now.state);
   for (const control::GpuNow& gpu : now.gpus) {
     fleet::NodeGpu one{gpu.index, gpu.uuid, gpu.model};
+    if (const auto domain = domains.find(gpu.index); domain != domains.end())
+      one.nvlink = domain->second;
     const auto why = use.not_used.find(gpu.uuid);
     if (why != use.not_used.end())
       one.unusable = why->second;
@@ -354,8 +360,7 @@ void AgentFleet::hear(const control::Loop& loop) {
                            .gateway = wishes_.fleet.gateway,
                            .grpc = wishes_.fleet.grpc,
                            .agent = self_,
-                           .gpus = gpus_of(snapshot, use),
-                           .nvlink = wishes_.world.nvlink};
+                           .gpus = gpus_of(snapshot, use, wishes_.world.nvlink)};
   record.runs = control::current_plan(use, memory.target, snapshot.assignment).gpus;
   tell_of_part(record, loop);
   const bool changes =

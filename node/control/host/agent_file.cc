@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/document.h"
+#include "base/form_lists.h"
 #include "base/nearest.h"
 
 namespace partita::control {
 namespace {
+
+constexpr Range kLinkedGpus{.high = 1023};
 
 enum class DriverWord : std::uint8_t { nvml, sim };
 
@@ -19,7 +23,14 @@ void describe_node(Form& f, AgentNode& node) {
   f.optional().note("machine", node.machine, "description of the simulated machine");
   f.optional().note("catalogue", node.catalogue, "directory of GPU models");
   f.optional().note("state_dir", node.state_dir, "of journal, assignment and memory");
-  f.optional().integer("nvlink", node.nvlink, {.high = 64}, "so many GPUs at a time are linked");
+  form::number_or_lists(f.optional(), "nvlink", node.nvlink.each, node.nvlink.domains, kLinkedGpus,
+                        "so many GPUs at a time are linked, or those of each list");
+  std::vector<int> named;
+  for (const std::vector<int>& domain : node.nvlink.domains)
+    named.insert(named.end(), domain.begin(), domain.end());
+  std::ranges::sort(named);
+  if (const auto twice = std::ranges::adjacent_find(named); twice != named.end() && f.reading())
+    f.reading()->refuse("nvlink", fmt::format("GPU {} is in two lists of 'nvlink'", *twice));
   f.closed();
 }
 

@@ -10,6 +10,7 @@
 
 #include "act/hooks.h"
 #include "base/result.h"
+#include "control/nvlinks.h"
 #include "control/settings.h"
 
 namespace partita::control {
@@ -19,7 +20,7 @@ struct AgentNode {
   std::string machine = {};     // of driver sim
   std::string catalogue = {};   // directory; empty: the built-in one
   std::string state_dir = {};   // empty: as other commands choose it
-  int nvlink = 0;               // so many GPUs at a time are linked; 0: all of the node
+  NvLinks nvlink = {};
   bool operator==(const AgentNode&) const = default;
 };
 

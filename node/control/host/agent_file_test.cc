@@ -34,5 +34,18 @@ TEST(AgentFile, ThePackagedOneIsReadWithAllItsExamplesAndWithNone) {
   EXPECT_EQ(policy, bare->policy);
 }
 
+TEST(AgentFile, SaysWhichGpusAreLinked) {
+  const auto links = [](const std::string& said) {
+    const auto file = parse_agent_file("a.yaml", "node: {nvlink: " + said + "}\n");
+    return file ? Result<NvLinks>(file->node.nvlink) : failed(file.error());
+  };
+  EXPECT_EQ(*links("4"), NvLinks{.each = 4});
+  EXPECT_EQ(*links("[[0, 1, 2, 3], [4, 5]]"), (NvLinks{.domains = {{0, 1, 2, 3}, {4, 5}}}));
+  for (const char* said : {"[[0, 1], [1, 2]]", "[0, 1]", "[[0, 1.5]]", "[[-1]]", "a", "-1", "[[]]"})
+    EXPECT_FALSE(links(said)) << said;
+  EXPECT_EQ(to_string(links("[[0, 1], [1, 2]]").error()),
+            "a.yaml:1: GPU 1 is in two lists of 'nvlink'");
+}
+
 }  // namespace
 }  // namespace partita::control

@@ -24,6 +24,8 @@ void describe(Form& f, NodeGpu& gpu) {
   f.integer("index", gpu.index, {.high = 1023}, "of the node");
   f.name("uuid", gpu.uuid, "of the GPU");
   f.name("model", gpu.model, "catalogue name");
+  f.integer("nvlink", gpu.nvlink, {.high = 1023},
+            "lowest number of a GPU that it is linked with; missing: nobody says");
   f.optional(!gpu.unusable.empty())
       .text("unusable", gpu.unusable, "why it is not for services; missing: it is");
   f.optional(!gpu.lent.empty()).list("lent", gpu.lent, describe, {}, "instances that stay");
@@ -66,8 +68,6 @@ void describe(Form& f, NodeRecord& node) {
   f.optional(!node.agent.empty())
       .name("agent", node.agent, "whose word this is: another agent of this name has another");
   f.list("gpus", node.gpus, describe, {.most = kMostGpus}, "by index");
-  f.optional(node.nvlink != 0)
-      .integer("nvlink", node.nvlink, {.high = kMostGpus}, "so many GPUs at a time are linked");
   f.whole("taken", node.taken, kRevisions, "the newest revision that it took");
   f.whole("ready", node.ready, kRevisions, "the newest revision that it has carried out");
   f.optional(node.holds_budget != 0)

@@ -52,7 +52,8 @@ TEST(LanguageModelsInAFleet, GroupsAreOfGpusThatAreLinked) {
     for (const int nvlink : {0, 1, 2, 3, 4, 6}) {
       TestFleet fleet(1, 6, language_ground_of_tests());
       const std::string name = group == 2 ? "pair" : "quad";
-      fleet.view.nodes.at("n0").nvlink = nvlink;
+      for (NodeGpu& gpu : fleet.view.nodes.at("n0").gpus)
+        if (nvlink > 0) gpu.nvlink = gpu.index / nvlink * nvlink;
       fleet.want({{name, 1}});
       fleet.settle();
       const bool linked = nvlink == 0 || nvlink >= group;
@@ -79,7 +80,7 @@ TEST(LanguageModelsInAFleet, GroupsAreNotAcrossWhatIsLeftOfDomains) {
       TestFleet fleet(1, 4, ground);
       fleet.want({{"pair", rate}});
       NodeRecord& node = fleet.view.nodes.begin()->second;
-      node.nvlink = 2;
+      for (NodeGpu& gpu : node.gpus) gpu.nvlink = gpu.index / 2 * 2;
       std::size_t whole = 0;
       for (unsigned d = 0; d < 2; ++d) whole += (out >> 2 * d & 3) == 0 ? 1 : 0;
       for (NodeGpu& gpu : node.gpus)

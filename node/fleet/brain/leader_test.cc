@@ -406,6 +406,36 @@ TEST(Leader, NodesWithoutPowerComeLast) {
   }
 }
 
+// What a node draws goes over the mark and back at every look: where services stand they stay, and
+// more draw never takes the mark away.
+TEST(Leader, AMarkForPowerMovesNothingThatStands) {
+  TestFleet fleet(3);
+  fleet.view.power = FleetPower{.tree = {{"A", {}, 6000, {}}}};
+  fleet.view.budgets = FleetBudgets{.revision = 1};
+  for (const auto& [name, node] : fleet.view.nodes) {
+    fleet.view.power->nodes.push_back({name, {"A"}, 1000, 1000, 4000});
+    fleet.view.budgets->nodes.push_back({name, 2000, 2000, 2000, 2000, 0, "A"});
+  }
+  const double node = 14 * 130;
+  fleet.want({{"a", 0.9 * node}, {"b", 0.7 * node}, {"c", 0.3 * node}});
+  fleet.settle();
+  Rng rng(36);
+  int marked = 0;
+  for (int look = 0; look < 40; ++look) {
+    for (const auto& [name, record] : fleet.view.nodes) {
+      double& draw = fleet.view.draws[name];
+      draw = 900 + 100 * rng.uniform();
+      const bool is = !why_last(fleet.view, name).empty();
+      draw += 20;
+      EXPECT_LE(is, !why_last(fleet.view, name).empty()) << draw;
+      marked += is;
+    }
+    EXPECT_TRUE(fleet.decide().parts.empty()) << look;
+  }
+  EXPECT_GT(marked, 20);
+  EXPECT_LT(marked, 100);
+}
+
 // Two of three nodes are lost: what is left has room for all rates, and for no margin of any.
 TEST(Leader, RatesAreKeptWhereMarginsCannotBe) {
   TestFleet fleet(3, 1);

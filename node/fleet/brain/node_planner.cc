@@ -105,8 +105,8 @@ constexpr const char* kNoGpu = "none";  // a node may have none that works
 
 // What of a GPU plans hang on.
 bool same_for_plans(const NodeGpu& a, const NodeGpu& b) {
-  return a.index == b.index && a.model == b.model && a.unusable.empty() == b.unusable.empty() &&
-         a.lent == b.lent;
+  return a.index == b.index && a.model == b.model && a.nvlink == b.nvlink &&
+         a.unusable.empty() == b.unusable.empty() && a.lent == b.lent;
 }
 
 std::string key_of(const NodeAsk& ask) {
@@ -130,11 +130,9 @@ plan::ServingPlan NodePlanner::empty_plan(const NodeRecord& node) const {
 PlannerMemory::PlannerMemory() : planners_pools(kPoolsKept), judges_pools(kPoolsKept) {}
 
 bool PlannerMemory::Answered::answers(const NodeAsk& ask) const {
-  return moves == ask.moves && survive == ask.survive && nvlink == ask.node.nvlink &&
-         carries == ask.node.carries &&
+  return moves == ask.moves && survive == ask.survive && carries == ask.node.carries &&
          std::ranges::equal(gpus, ask.node.gpus, same_for_plans) && runs == ask.node.runs &&
-         services == ask.services &&
-         (ask.planned == nullptr ? !planned : planned == *ask.planned);
+         services == ask.services && (ask.planned == nullptr ? !planned : planned == *ask.planned);
 }
 
 const Result<plan::ServingPlan>* PlannerMemory::find(const NodeAsk& ask) const {
@@ -160,7 +158,6 @@ const Result<plan::ServingPlan>& PlannerMemory::keep(const NodeAsk& ask,
                                                                  .services = ask.services,
                                                                  .planned = {},
                                                                  .survive = ask.survive,
-                                                                 .nvlink = ask.node.nvlink,
                                                                  .moves = ask.moves,
                                                                  .plan = std::move(plan)});
   if (ask.planned != nullptr) one.planned = *ask.planned;
@@ -193,11 +190,12 @@ Result<plan::ServingPlan> NodePlanner::plan_anew(const NodeAsk& ask) {
   problem.survive = ask.survive;
   std::map<std::string, std::map<int, std::vector<int>>> domains;
   std::erase_if(current.gpus, [&](const auto& gpu) { return entry_of(gpu.model) == nullptr; });
-  const int linked = ask.node.nvlink > 0 ? ask.node.nvlink : static_cast<int>(kMostGpus);
   bool several = false;
   for (const plan::PlannedGpu& gpu : current.gpus) {
-    domains[gpu.model][gpu.index / linked].push_back(gpu.index);
-    several = several || gpu.index >= linked;
+    const auto is = std::ranges::find(ask.node.gpus, gpu.index, &NodeGpu::index);
+    const int domain = is->nvlink.value_or(0);
+    domains[gpu.model][domain].push_back(gpu.index);
+    several = several || is->nvlink.has_value();
   }
   for (const auto& [model, of] : domains) {
     problem.fleet.push_back(*entry_of(model));

@@ -83,7 +83,7 @@ class PlannerMemory {
     std::vector<Carried> carries;
     std::vector<plan::Service> services;
     std::optional<plan::ServingPlan> planned;
-    int survive = 0, nvlink = 0;
+    int survive = 0;
     Moves moves = Moves::any;
     Result<plan::ServingPlan> plan;
     bool answers(const NodeAsk& ask) const;

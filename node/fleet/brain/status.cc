@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
+#include "base/append.h"
 #include "base/table.h"
 #include "fleet/brain/leader.h"
 #include "fleet/brain/part_services.h"
@@ -34,7 +36,10 @@ NodeStatus node_status(const FleetView& view, const std::string& name) {
   status.rack = node.rack, status.zone = node.zone, status.feed = node.feed;
   status.gateway = node.gateway, status.grpc = node.grpc;
   status.gpus = static_cast<int>(node.gpus.size());
-  status.nvlink = node.nvlink;
+  std::map<int, std::vector<int>> linked;
+  for (const NodeGpu& gpu : node.gpus)
+    if (gpu.nvlink) linked[*gpu.nvlink].push_back(gpu.index);
+  for (auto& [domain, gpus] : linked) status.nvlink.push_back(std::move(gpus));
   status.usable_gpus = static_cast<int>(
       std::ranges::count_if(node.gpus, [](const NodeGpu& gpu) { return gpu.unusable.empty(); }));
   status.taken = node.taken, status.ready = node.ready;
@@ -118,6 +123,21 @@ void describe_carries(Form& f, Carried& one) {
   f.number("rate_rps", one.rate_rps, kNotNegative, "that it carries");
 }
 
+// "0-3, 4 5": by domain.
+std::string linked_text(const std::vector<std::vector<int>>& domains) {
+  std::string text;
+  for (const std::vector<int>& gpus : domains) {
+    text += text.empty() ? "" : ", ";
+    const bool run = gpus.size() > 2 && gpus.back() - gpus.front() + 1 == std::ssize(gpus);
+    text += run ? fmt::format("{}-{}", gpus.front(), gpus.back()) : joined(gpus, " ");
+  }
+  return text.empty() ? "-" : text;
+}
+
+void describe_linked(Form& f, std::vector<int>& gpus) {
+  f.integers("gpus", gpus, {.high = 1023}, {.most = kMostGpus}, "that NVLink joins");
+}
+
 void describe(Form& f, NodeStatus& node) {
   f.name("node", node.node, "its name");
   f.optional(!node.rack.empty()).text("rack", node.rack, "where it is");
@@ -131,9 +151,9 @@ void describe(Form& f, NodeStatus& node) {
   f.boolean("drained", node.drained, "it shall carry nothing");
   f.integer("gpus", node.gpus, kNotNegative, "of the node");
   f.integer("usable_gpus", node.usable_gpus, kNotNegative, "for services");
-  f.optional(node.nvlink != 0)
-      .integer("nvlink", node.nvlink, {.high = kMostGpus},
-               "so many of its GPUs at a time are linked; missing: it is not said");
+  f.optional(!node.nvlink.empty())
+      .list("nvlink", node.nvlink, describe_linked, {.most = kMostGpus},
+            "its GPUs by NVLink domain; missing: nobody says");
   f.whole("revision", node.revision, kNotNegative, "of its newest part; 0: it has none");
   f.whole("taken", node.taken, kNotNegative, "the newest that it took");
   f.whole("ready", node.ready, kNotNegative, "the newest that it has carried out");
@@ -386,9 +406,8 @@ std::string status_text(const FleetStatus& status) {
   for (const NodeStatus& one : status.nodes)
     nodes.rows.push_back({one.node, one.rack.empty() ? "-" : one.rack,
                           fmt::format("{} of {}", one.usable_gpus, one.gpus),
-                          one.nvlink > 0 ? fmt::format("by {}", one.nvlink) : "-",
-                          std::to_string(one.revision), std::to_string(one.ready),
-                          sentence_of(one)});
+                          linked_text(one.nvlink), std::to_string(one.revision),
+                          std::to_string(one.ready), sentence_of(one)});
   if (!nodes.rows.empty()) text += to_string(nodes);
   Table services{{"service", "verdict", "wanted", "planned", "carried", "on"}, {}};
   for (const ServiceStatus& one : status.services) {

@@ -20,7 +20,7 @@ struct NodeStatus {
   std::string gateway = {}, grpc = {};  // addresses of its gateway
   bool there = true, drained = false;
   int gpus = 0, usable_gpus = 0;
-  int nvlink = 0;                           // so many GPUs at a time are linked; 0: not said
+  std::vector<std::vector<int>> nvlink = {};  // GPUs that are linked; empty: not said
   long revision = 0, taken = 0, ready = 0;  // of its newest part; that it took; carried out
   std::string trouble = {};
   std::string waits_for = {};  // nodes, where its newest part is not taken yet

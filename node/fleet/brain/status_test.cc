@@ -1,5 +1,6 @@
 #include "fleet/brain/status.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,6 +11,9 @@
 
 namespace partita::fleet {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // A service of 100 req/s on two nodes that carry some of it; what their agents say of it, and what
 // arrives at the first's gateway.
@@ -107,14 +111,14 @@ TEST(Status, TooLittleIsAtRiskWhateverIsNotKnown) {
 TEST(Status, SaysWhichGpusAreLinked) {
   FleetView view;
   view.nodes = {{"n0", node_of_tests("n0", 6)}, {"n1", node_of_tests("n1")}};
-  view.nodes["n0"].nvlink = 4;
+  for (NodeGpu& gpu : view.nodes["n0"].gpus) gpu.nvlink = gpu.index < 4 ? 0 : 4;
   const auto status = status_of(view, "f");
   const auto read = parse_status("s", status_json(*status));
   ASSERT_TRUE(read.has_value()) << to_string(read.error());
-  EXPECT_EQ(read->nodes.at(0).nvlink, 4);
-  EXPECT_EQ(read->nodes.at(1).nvlink, 0);
+  EXPECT_THAT(read->nodes.at(0).nvlink, ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5)));
+  EXPECT_THAT(read->nodes.at(1).nvlink, IsEmpty());
   const std::string text = status_text(*read);
-  EXPECT_NE(text.find("6 of 6  by 4"), std::string::npos) << text;
+  EXPECT_NE(text.find("6 of 6  0-3, 4 5"), std::string::npos) << text;
   EXPECT_NE(text.find("2 of 2  -"), std::string::npos) << text;
 }
 

@@ -34,6 +34,7 @@ struct LentSlice {
 struct NodeGpu {
   int index = 0;
   std::string uuid, model;
+  std::optional<int> nvlink = {};  // its domain, by the lowest number in it; missing: not said
   std::string unusable = {};  // why it is not for services; empty: it is
   std::vector<LentSlice> lent = {};
   bool operator==(const NodeGpu&) const = default;
@@ -53,7 +54,6 @@ struct NodeRecord {
   std::string gateway = {}, grpc = {}, api = {};  // addresses, two of its gateway; empty: none
   std::string agent = {};  // whose word this is: never the same of two agents; empty: not said
   std::vector<NodeGpu> gpus = {};
-  int nvlink = 0;            // so many GPUs, the first ones and so on, are linked; 0: not said
   long taken = 0;            // the newest revision that it took; it never takes an older one
   long ready = 0;            // the newest revision that it has carried out
   long holds_budget = 0;     // the newest revision of budgets that its GPUs hold to

@@ -16,7 +16,10 @@ namespace {
 constexpr int kFeeds = 3;
 constexpr std::uint64_t kFeedFails = 8;  // one trouble of so many
 
-int domain_in(const NodeRecord& node, int gpu) { return node.nvlink > 0 ? gpu / node.nvlink : 0; }
+int domain_in(const NodeRecord& node, int gpu) {
+  const auto is = std::ranges::find(node.gpus, gpu, &NodeGpu::index);
+  return is == node.gpus.end() ? -1 : is->nvlink.value_or(0);
+}
 
 // Services of groups and their sizes, by GPU.
 std::map<int, std::pair<std::string, int>> grouped(const std::vector<plan::PlannedGpu>& gpus) {
@@ -45,7 +48,9 @@ void SimPlaces::put(NodeRecord& node, int number) {
   node.gpus.clear();
   for (int g = 0; g < gpus; ++g)
     node.gpus.push_back({g, fmt::format("GPU-{}-{}", node.node, g), model});
-  node.nvlink = kLinked[rng_.below(std::size(kLinked))];
+  const int each = kLinked[rng_.below(std::size(kLinked))];
+  for (NodeGpu& gpu : node.gpus)
+    if (each > 0) gpu.nvlink = gpu.index / each * each;
 }
 
 std::vector<std::string> SimPlaces::groups() {
@@ -70,9 +75,8 @@ std::vector<std::string> faults_of_groups(const NodeRecord& node,
   int left = 0, domain = 0, before = 0;  // of the group that has begun
   std::pair<std::string, int> kind;
   const auto fault = [&](int gpu) {
-    faults.push_back(fmt::format("{} GPUs of {} at GPU {} of {} are not {} in one domain of {}",
-                                 kind.second - left, kind.first, gpu, node.node, kind.second,
-                                 node.nvlink));
+    faults.push_back(fmt::format("{} GPUs of {} at GPU {} of {} are not {} in one domain",
+                                 kind.second - left, kind.first, gpu, node.node, kind.second));
     left = 0;
   };
   for (const auto& [gpu, of] : grouped(gpus)) {

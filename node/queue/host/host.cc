@@ -27,11 +27,14 @@ Result<std::unique_ptr<Host>> Host::open(const Config& config, const HostDoors& 
   }
   auto queue = TRY(Queue::create(config, loaded, found, now));
   auto host = std::unique_ptr<Host>(new Host(std::move(queue), spots, doors));
-  host->others(seen.others);
   for (const Task& task : loaded.tasks) {
-    if (task.state == State::starting || task.state == State::running)
-      host->events_.push_back(doors.attempts.recover(task));
+    if (task.state != State::starting && task.state != State::running) continue;
+    Event event = doors.attempts.recover(task);
+    const auto* const ended = std::get_if<Ended>(&event);
+    const bool failed = ended != nullptr && ended->status && host->is_failure(event);
+    (failed ? host->failed_ : host->events_).push_back(std::move(event));
   }
+  host->saw(seen);
   return host;
 }
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <stdexcept>
+#include <string>
 
 #include "base/test_rounds.h"
 #include "queue/host/testing/test_world.h"
@@ -194,6 +196,38 @@ TEST(QueueHost, WhatRanOnALostGpuIsLostAndBeginsElsewhere) {
       EXPECT_EQ(machine.host().show(id, world.now)->task.state,
                 id == 4 ? State::failed : State::done)
           << id;
+  }
+}
+
+// The same while the queue was down.
+TEST(QueueHost, WhatRanOnAGpuThatWasLostMeanwhileIsLostAndBeginsElsewhere) {
+  for (const bool hangs : {false, true}) {
+    World world{a100()};
+    MemoryStore store;
+    Machine machine(world, store, test::config_on(a100(), 2));
+    Spec spec{.name = "long", .command = "true", .user = "anna", .profiles = {"3g.40gb"}};
+    spec.times = {{0, 600}};
+    spec.count = 4;
+    ASSERT_TRUE(machine.submit(spec));
+    machine.run_until(world.now + 30 * kSec);
+    ASSERT_EQ(world.starts.size(), 4U);
+    world.orphan();  // from here on nobody hears of an end
+    world.now += 10 * kSec;
+    for (auto& [pid, process] : world.processes)  // one fails by itself, one is done
+      if (process.task.places[0].gpu == 0)
+        process.ends = world.now, process.code = process.task.places[0].start == 0 ? 3 : 0;
+    world.now += kSec;
+    world.lose(1, hangs);
+    world.others = {{1, "7g.80gb", 0, ""}};
+    machine.revive();
+    EXPECT_TRUE(machine.run_until(world.now + 10'000 * kSec)) << "it stands still";
+    EXPECT_EQ(world.faults, std::vector<std::string>());
+    std::map<std::string, int> outcomes;
+    for (const auto& [key, run] : store.all_runs) {
+      ++outcomes[run.outcome];
+      EXPECT_EQ(run.outcome == "lost", run.places[0].gpu == 1) << run.task;
+    }
+    EXPECT_EQ(outcomes, (std::map<std::string, int>{{"done", 3}, {"failed", 1}, {"lost", 2}}));
   }
 }
 

@@ -12,10 +12,6 @@ namespace {
 
 constexpr const char* kOwner = "queue";
 
-std::string owner_of(const Place& place) {
-  return fmt::format("{}/{}.{}@{}", kOwner, place.gpu, place.profile, place.start);
-}
-
 }  // namespace
 
 LeasedInstances::LeasedInstances(lease::LeaseDoors doors, std::string log,
@@ -28,9 +24,29 @@ Result<lease::Outcome> LeasedInstances::ask(const lease::Ask& ask) {
   return leases.ask(ask);
 }
 
+std::string LeasedInstances::owner_of(const Place& place) const {
+  const auto gpu = gpus_.find(place.gpu);
+  return fmt::format("{}/{}.{}@{}", kOwner, gpu == gpus_.end() ? "" : gpu->second, place.profile,
+                     place.start);
+}
+
+int LeasedInstances::number_of(const std::string& uuid) const {
+  const auto found = std::ranges::find(gpus_, uuid, [](const auto& gpu) { return gpu.second; });
+  return found == gpus_.end() ? -1 : found->first;
+}
+
+// Where the driver has it now.
+Result<int> LeasedInstances::index_of(int gpu) {
+  const auto known = gpus_.find(gpu);
+  const auto node = TRY(device::read_node(doors_.driver));
+  const auto* const now = known == gpus_.end() ? nullptr : node.find(known->second);
+  if (now != nullptr) return now->index;
+  return failed({ErrorCode::not_found, fmt::format("GPU {} is not there", gpu), ""});
+}
+
 Result<std::string> LeasedInstances::create(const Place& place) {
   lease::Take take{.owner = owner_of(place), .profile = place.profile};
-  take.gpu = place.gpu;
+  take.gpu = TRY(index_of(place.gpu));
   take.start = place.start;
   take.exact = true;
   const auto outcome = TRY(ask(take));
@@ -54,23 +70,26 @@ Result<telemetry::Sample> LeasedInstances::sample(Seconds at) {
 
 Result<InstanceDoor::Seen> LeasedInstances::look() {
   const auto outcome = TRY(ask(lease::Sweep{}));
+  const auto node = TRY(device::read_node(doors_.driver));
+  if (gpus_.empty())
+    for (const device::GpuState& gpu : node.gpus) gpus_[gpu.index] = gpu.uuid;
   Seen seen;
   for (const lease::Lease& one : outcome.leases) {
-    const Place place{one.gpu, one.profile, one.start, one.uuid};
+    const Place place{number_of(one.gpu_uuid), one.profile, one.start, one.uuid};
     if (one.owner == owner_of(place) && !one.uuid.empty()) seen.ours.push_back(place);
   }
-  const auto node = TRY(device::read_node(doors_.driver));
   for (const device::GpuState& gpu : node.gpus) {
+    const int number = number_of(gpu.uuid);
     const hw::GpuModel* const model = gpu.lost ? doors_.catalogue.find(gpu.model) : nullptr;
     if (model != nullptr)  // nothing is planned there
       seen.others.push_back(
-          {gpu.index, std::ranges::max_element(model->profiles, {}, &hw::MigProfile::gpcs)->name, 0,
+          {number, std::ranges::max_element(model->profiles, {}, &hw::MigProfile::gpcs)->name, 0,
            ""});
     for (const device::Instance& instance : gpu.instances) {
       const bool ours = std::ranges::any_of(seen.ours, [&](const Place& place) {
-        return place.gpu == gpu.index && place.device == instance.uuid();
+        return place.gpu == number && place.device == instance.uuid();
       });
-      if (!ours) seen.others.push_back({gpu.index, instance.profile, instance.start, ""});
+      if (!ours) seen.others.push_back({number, instance.profile, instance.start, ""});
     }
   }
   return seen;

@@ -1,6 +1,8 @@
 // Instances of a queue as leases (act/lease): each is the lease of an owner
-// "queue/GPU.PROFILE@START", so a queue that was killed finds them again, and whoever else changes
-// the node leaves them alone. Every call takes the node's lock for as long as it lasts.
+// "queue/GPU-UUID.PROFILE@START", so a queue that was killed finds them again, and whoever else
+// changes the node leaves them alone. GPUs have the numbers that the driver gives them at the first
+// look, and are found by their UUIDs should it count otherwise later. Every call takes the node's
+// lock for as long as it lasts.
 #pragma once
 
 #include <functional>
@@ -28,8 +30,12 @@ class LeasedInstances final : public InstanceDoor {
 
  private:
   Result<lease::Outcome> ask(const lease::Ask& ask);
+  std::string owner_of(const Place& place) const;
+  int number_of(const std::string& uuid) const;  // below 0: none
+  Result<int> index_of(int gpu);
   lease::LeaseDoors doors_;
   std::string log_;
+  std::map<int, std::string> gpus_;  // UUIDs by number
   std::function<Result<FileLock>()> lock_;
 };
 
