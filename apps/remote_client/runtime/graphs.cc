@@ -400,8 +400,12 @@ CUDA_EXPORT Status cudaGraphInstantiateWithFlags(void** exec, void* graph, unsig
 CUDA_EXPORT Status cudaGraphInstantiate(void** exec, void* graph, unsigned long long flags) {
   return cudaGraphInstantiateWithFlags(exec, graph, flags);
 }
-STREAM_FUNCTION(cudaGraphLaunch, _ptsz, (void* exec, void* stream),
-                { return session().graphs.launch(number_of(exec), number_of(stream)); })
+CUDA_EXPORT Status cudaGraphLaunch(void* exec, void* stream) {
+  return guarded([&] { return session().graphs.launch(number_of(exec), number_of(stream)); });
+}
+CUDA_EXPORT Status cudaGraphLaunch_ptsz(void* exec, void* stream) {
+  return cudaGraphLaunch(exec, own_default(stream));
+}
 CUDA_EXPORT Status cudaGraphUpload(void*, void*) { return kOk; }
 CUDA_EXPORT Status cudaGraphExecDestroy(void* exec) {
   return guarded([&] { return session().graphs.destroy_exec(number_of(exec)); });
