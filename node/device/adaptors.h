@@ -3,40 +3,29 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
-#include "device/call.h"
+#include "device/adapted_driver.h"
 #include "device/fault_script.h"
-#include "device/node_driver.h"
+#include "device/recording.h"
 
 namespace partita::device {
 
 // A driver in which calls go wrong after a script.
-class FaultyDriver final : public NodeDriver {
+class FaultyDriver final : public AdaptedDriver {
  public:
   FaultyDriver(NodeDriver& inner, Clock& clock, std::vector<Fault> script,
-               std::function<void()> on_death);
-  Result<DriverInfo> info() override;
-  Result<GpuState> read(int gpu) override;
-  Result<std::vector<ProfileInfo>> profiles(int gpu) override;
-  Result<ModeChange> set_mig_mode(int gpu, bool enabled) override;
-  Result<int> create_instance(int gpu, const Placement& placement) override;
-  Result<void> destroy_instance(int gpu, int gi_id) override;
-  Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
-  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
-  Result<telemetry::GpuSample> telemetry(int gpu) override;
-  Result<PowerState> power_settings(int gpu) override;
-  Result<void> set_power_settings(int gpu, const PowerSettings& settings) override;
+               std::function<void()> on_death)
+      : inner_(inner), script_(clock, std::move(script), std::move(on_death)) {}
 
  private:
-  template <class Run>
-  auto changed(const Call& call, Run run) -> decltype(run());
+  Result<Answer> on_call(const Call& call, const Make& make) override;
 
   NodeDriver& inner_;
   FaultScript script_;
@@ -47,23 +36,12 @@ struct Limits {
   bool read_only = false;
   std::optional<std::vector<int>> gpus;
 };
-class LimitedDriver final : public NodeDriver {
+class LimitedDriver final : public AdaptedDriver {
  public:
-  LimitedDriver(NodeDriver& inner, Limits limits);
-  Result<DriverInfo> info() override;
-  Result<GpuState> read(int gpu) override;
-  Result<std::vector<ProfileInfo>> profiles(int gpu) override;
-  Result<ModeChange> set_mig_mode(int gpu, bool enabled) override;
-  Result<int> create_instance(int gpu, const Placement& placement) override;
-  Result<void> destroy_instance(int gpu, int gi_id) override;
-  Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
-  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
-  Result<telemetry::GpuSample> telemetry(int gpu) override;
-  Result<PowerState> power_settings(int gpu) override;
-  Result<void> set_power_settings(int gpu, const PowerSettings& settings) override;
+  LimitedDriver(NodeDriver& inner, Limits limits) : inner_(inner), limits_(std::move(limits)) {}
 
  private:
-  Result<void> allowed(const Call& call, int gpu) const;
+  Result<Answer> on_call(const Call& call, const Make& make) override;
 
   NodeDriver& inner_;
   Limits limits_;
@@ -71,28 +49,17 @@ class LimitedDriver final : public NodeDriver {
 
 // Every call and its answer, in order: the document `kind: Recording` of docs/formats.md. `partita
 // capture` records the read-only calls of a real machine, tests replay them.
-class RecordingDriver final : public NodeDriver {
+class RecordingDriver final : public AdaptedDriver {
  public:
-  explicit RecordingDriver(NodeDriver& inner);
-  ~RecordingDriver() override;
-  Result<DriverInfo> info() override;
-  Result<GpuState> read(int gpu) override;
-  Result<std::vector<ProfileInfo>> profiles(int gpu) override;
-  Result<ModeChange> set_mig_mode(int gpu, bool enabled) override;
-  Result<int> create_instance(int gpu, const Placement& placement) override;
-  Result<void> destroy_instance(int gpu, int gi_id) override;
-  Result<ComputeInstance> create_compute(int gpu, int gi_id) override;
-  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override;
-  Result<telemetry::GpuSample> telemetry(int gpu) override;
-  Result<PowerState> power_settings(int gpu) override;
-  Result<void> set_power_settings(int gpu, const PowerSettings& settings) override;
+  explicit RecordingDriver(NodeDriver& inner) : inner_(inner) {}
   // The recording so far.
-  std::string json() const;
+  std::string json() const { return recording_json(calls_); }
 
  private:
-  struct Notes;
+  Result<Answer> on_call(const Call& call, const Make& make) override;
+
   NodeDriver& inner_;
-  std::unique_ptr<Notes> notes_;
+  std::vector<RecordedCall> calls_;
 };
 
 // Answers from a recording. Changing calls are answered in recorded order; another one than the

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "device/node_driver.h"
@@ -46,6 +47,10 @@ struct Call {
   std::vector<int> arguments = {};  // as many as it has names; a flag is 0 or 1
   bool operator==(const Call&) const = default;
 };
+
+// What a call answered; monostate where it answers nothing but that it is done.
+using Answer = std::variant<Error, std::monostate, DriverInfo, GpuState, std::vector<ProfileInfo>,
+                            ModeChange, int, ComputeInstance, telemetry::GpuSample, PowerState>;
 
 // The call of set_power_settings: watts in milliwatts, what is empty as -1.
 Call power_call(int gpu, const PowerSettings& settings);

@@ -5,7 +5,6 @@
 
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "device/call.h"
@@ -13,10 +12,6 @@
 namespace partita::device {
 
 inline constexpr std::size_t kMaxRecordedCalls = 1'000'000;
-
-// What a call answered; monostate where it answers nothing but that it is done.
-using Answer = std::variant<Error, std::monostate, DriverInfo, GpuState, std::vector<ProfileInfo>,
-                            ModeChange, int, ComputeInstance, telemetry::GpuSample, PowerState>;
 
 struct RecordedCall {
   Call call;

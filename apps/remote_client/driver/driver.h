@@ -36,12 +36,3 @@ struct DriverCopy2D {  // CUDA_MEMCPY2D
 static_assert(sizeof(DriverCopy2D) == 128);
 
 }  // namespace partita::remote::shim
-
-// Functions with a stream come twice: NAME, and NAME_ptsz (or _ptds) for programs that have a
-// default stream per thread. `parameters` and `body` see the stream as `stream`.
-#define STREAM_FUNCTION(name, suffix, parameters, body)                        \
-  CUDA_EXPORT Status name parameters { return guarded([&]() -> Status body); } \
-  CUDA_EXPORT Status name##suffix parameters {                                 \
-    stream = own_default(stream);                                              \
-    return guarded([&]() -> Status body);                                      \
-  }

@@ -93,12 +93,9 @@ NOTED(cudaMemPrefetchAsync_v2)
 NOTED(cudaMemAdvise)
 NOTED(cudaMemAdvise_v2)
 #undef NOTED
-CUDA_EXPORT Status cudaStreamAttachMemAsync(void*, void* memory, std::size_t, unsigned flags) {
-  return guarded([&] { return attach(memory, flags); });
-}
-CUDA_EXPORT Status cudaStreamAttachMemAsync_ptsz(void*, void* memory, std::size_t, unsigned flags) {
-  return guarded([&] { return attach(memory, flags); });
-}
+STREAM_FUNCTION(cudaStreamAttachMemAsync, _ptsz,
+                ([[maybe_unused]] void* stream, void* memory, std::size_t, unsigned flags),
+                { return attach(memory, flags); })
 CUDA_EXPORT Status cudaFree(void* memory) {
   return guarded([&] { return session().memory.release(number_of(memory)); });
 }
@@ -118,20 +115,10 @@ CUDA_EXPORT Status cudaMalloc3D(Pitched* made, Place3 extent) {
     return allocate(&made->memory, pitch * extent.y * extent.z);
   });
 }
-CUDA_EXPORT Status cudaMallocAsync(void** memory, std::size_t bytes, void* stream) {
-  return guarded([&] { return allocate_on(memory, bytes, stream); });
-}
-CUDA_EXPORT Status cudaMallocAsync_ptsz(void** memory, std::size_t bytes, void* stream) {
-  return guarded([&] { return allocate_on(memory, bytes, own_default(stream)); });
-}
-CUDA_EXPORT Status cudaFreeAsync(void* memory, void* stream) {
-  return guarded([&] { return session().memory.release_on(number_of(stream), number_of(memory)); });
-}
-CUDA_EXPORT Status cudaFreeAsync_ptsz(void* memory, void* stream) {
-  return guarded([&] {
-    return session().memory.release_on(number_of(own_default(stream)), number_of(memory));
-  });
-}
+STREAM_FUNCTION(cudaMallocAsync, _ptsz, (void** memory, std::size_t bytes, void* stream),
+                { return allocate_on(memory, bytes, stream); })
+STREAM_FUNCTION(cudaFreeAsync, _ptsz, (void* memory, void* stream),
+                { return session().memory.release_on(number_of(stream), number_of(memory)); })
 CUDA_EXPORT Status cudaMallocHost(void** memory, std::size_t bytes) {
   return guarded([&] { return allocate_host(memory, bytes); });
 }
@@ -175,14 +162,9 @@ CUDA_EXPORT Status cudaMemcpy(void* to, const void* from, std::size_t bytes, int
 CUDA_EXPORT Status cudaMemcpy_ptds(void* to, const void* from, std::size_t bytes, int kind) {
   return guarded([&] { return copy({to, from, bytes, kind}, own_default(nullptr), false); });
 }
-CUDA_EXPORT Status cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int kind,
-                                   void* stream) {
-  return guarded([&] { return copy({to, from, bytes, kind}, stream, true); });
-}
-CUDA_EXPORT Status cudaMemcpyAsync_ptsz(void* to, const void* from, std::size_t bytes, int kind,
-                                        void* stream) {
-  return guarded([&] { return copy({to, from, bytes, kind}, own_default(stream), true); });
-}
+STREAM_FUNCTION(cudaMemcpyAsync, _ptsz,
+                (void* to, const void* from, std::size_t bytes, int kind, void* stream),
+                { return copy({to, from, bytes, kind}, stream, true); })
 CUDA_EXPORT Status cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
   return guarded([&] { return copy({to, from, bytes, kByAddress}, nullptr, false); });
 }
@@ -254,12 +236,9 @@ CUDA_EXPORT Status cudaMemset(void* to, int value, std::size_t count) {
 CUDA_EXPORT Status cudaMemset_ptds(void* to, int value, std::size_t count) {
   return guarded([&] { return set_bytes(to, value, count, own_default(nullptr)); });
 }
-CUDA_EXPORT Status cudaMemsetAsync(void* to, int value, std::size_t count, void* stream) {
-  return guarded([&] { return set_bytes(to, value, count, stream); });
-}
-CUDA_EXPORT Status cudaMemsetAsync_ptsz(void* to, int value, std::size_t count, void* stream) {
-  return guarded([&] { return set_bytes(to, value, count, own_default(stream)); });
-}
+STREAM_FUNCTION(cudaMemsetAsync, _ptsz,
+                (void* to, int value, std::size_t count, void* stream),
+                { return set_bytes(to, value, count, stream); })
 CUDA_EXPORT Status cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width,
                                 std::size_t height) {
   return guarded([&] {

@@ -35,25 +35,12 @@ CUDA_EXPORT Status cudaStreamCreateWithPriority(void** stream, unsigned flags, i
 CUDA_EXPORT Status cudaStreamDestroy(void* stream) {
   return guarded([&] { return session().streams.destroy(number_of(stream)); });
 }
-CUDA_EXPORT Status cudaStreamSynchronize(void* stream) {
-  return guarded([&] { return session().streams.synchronise(number_of(stream)); });
-}
-CUDA_EXPORT Status cudaStreamSynchronize_ptsz(void* stream) {
-  return guarded([&] { return session().streams.synchronise(number_of(own_default(stream))); });
-}
-CUDA_EXPORT Status cudaStreamQuery(void* stream) {
-  return guarded([&] { return session().streams.query(number_of(stream)); });
-}
-CUDA_EXPORT Status cudaStreamQuery_ptsz(void* stream) {
-  return guarded([&] { return session().streams.query(number_of(own_default(stream))); });
-}
-CUDA_EXPORT Status cudaStreamWaitEvent(void* stream, void* event, unsigned) {
-  return guarded([&] { return session().events.wait(number_of(stream), number_of(event)); });
-}
-CUDA_EXPORT Status cudaStreamWaitEvent_ptsz(void* stream, void* event, unsigned) {
-  return guarded(
-      [&] { return session().events.wait(number_of(own_default(stream)), number_of(event)); });
-}
+STREAM_FUNCTION(cudaStreamSynchronize, _ptsz, (void* stream),
+                { return session().streams.synchronise(number_of(stream)); })
+STREAM_FUNCTION(cudaStreamQuery, _ptsz, (void* stream),
+                { return session().streams.query(number_of(stream)); })
+STREAM_FUNCTION(cudaStreamWaitEvent, _ptsz, (void* stream, void* event, unsigned),
+                { return session().events.wait(number_of(stream), number_of(event)); })
 CUDA_EXPORT Status cudaStreamGetFlags(void* stream, unsigned* flags) {
   return guarded([&] { return give(session().streams.flags(number_of(stream)), flags); });
 }
@@ -85,13 +72,8 @@ CUDA_EXPORT Status cudaEventCreateWithFlags(void** event, unsigned flags) {
 CUDA_EXPORT Status cudaEventDestroy(void* event) {
   return guarded([&] { return session().events.destroy(number_of(event)); });
 }
-CUDA_EXPORT Status cudaEventRecord(void* event, void* stream) {
-  return guarded([&] { return session().events.record(number_of(event), number_of(stream)); });
-}
-CUDA_EXPORT Status cudaEventRecord_ptsz(void* event, void* stream) {
-  return guarded(
-      [&] { return session().events.record(number_of(event), number_of(own_default(stream))); });
-}
+STREAM_FUNCTION(cudaEventRecord, _ptsz, (void* event, void* stream),
+                { return session().events.record(number_of(event), number_of(stream)); })
 CUDA_EXPORT Status cudaEventRecordWithFlags(void* event, void* stream, unsigned) {
   return cudaEventRecord(event, stream);
 }
@@ -115,15 +97,10 @@ CUDA_EXPORT Status cudaEventElapsedTime_v2(float* ms, void* from, void* to) {
   return cudaEventElapsedTime(ms, from, to);
 }
 
-CUDA_EXPORT Status cudaLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
-  return guarded([&] {
-    if (function == nullptr) return kInvalidValue;
-    return call_host(stream, {.function = function, .data = data});
-  });
-}
-CUDA_EXPORT Status cudaLaunchHostFunc_ptsz(void* stream, void (*function)(void*), void* data) {
-  return cudaLaunchHostFunc(own_default(stream), function, data);
-}
+STREAM_FUNCTION(cudaLaunchHostFunc, _ptsz, (void* stream, void (*function)(void*), void* data), {
+  if (function == nullptr) return kInvalidValue;
+  return call_host(stream, {.function = function, .data = data});
+})
 CUDA_EXPORT Status cudaStreamAddCallback(void* stream, void (*function)(void*, int, void*),
                                          void* data, unsigned) {
   return guarded([&] {

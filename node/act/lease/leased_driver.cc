@@ -14,20 +14,18 @@ Result<StandingLeases> LeasedDriver::standing() {
   return parse_leases(*path_, text);
 }
 
-Result<device::GpuState> LeasedDriver::read(int gpu) {
-  Result<device::GpuState> state = bare_->read(gpu);
-  if (!state || state->instances.empty()) return state;
+void LeasedDriver::show_leases(device::GpuState& state) {
+  if (state.instances.empty()) return;
   const Result<StandingLeases> leases = standing();
-  if (!leases) return state;
+  if (!leases) return;
   for (const auto& [number, lease] : leases->leases) {
-    if (lease.gpu != state->uuid) continue;
-    const device::Instance* const there = instance_of(*state, lease);
+    if (lease.gpu != state.uuid) continue;
+    const device::Instance* const there = instance_of(state, lease);
     if (there == nullptr) continue;
     auto& holders =
-        state->instances[static_cast<std::size_t>(there - state->instances.data())].holders;
+        state.instances[static_cast<std::size_t>(there - state.instances.data())].holders;
     holders.insert(holders.begin(), {.pid = 0, .name = "lease " + lease.owner});
   }
-  return state;
 }
 
 Result<void> LeasedDriver::not_lent(int gpu, int gi_id) {
@@ -46,14 +44,13 @@ Result<void> LeasedDriver::not_lent(int gpu, int gi_id) {
   return {};
 }
 
-Result<void> LeasedDriver::destroy_instance(int gpu, int gi_id) {
-  TRY(not_lent(gpu, gi_id));
-  return bare_->destroy_instance(gpu, gi_id);
-}
-
-Result<void> LeasedDriver::destroy_compute(int gpu, int gi_id, int ci_id) {
-  TRY(not_lent(gpu, gi_id));
-  return bare_->destroy_compute(gpu, gi_id, ci_id);
+Result<device::Answer> LeasedDriver::on_call(const device::Call& call, const Make& make) {
+  using device::Method;
+  if (call.method == Method::destroy_instance || call.method == Method::destroy_compute)
+    TRY(not_lent(call.arguments[0], call.arguments[1]));
+  auto answer = make(*bare_);
+  if (answer && call.method == Method::read) show_leases(std::get<device::GpuState>(*answer));
+  return answer;
 }
 
 }  // namespace partita::lease

@@ -111,51 +111,23 @@ class SimNode::FilesDoor final : public Files {
   const std::string gateway_, workers_;
 };
 
-class SimNode::DriverDoor final : public device::NodeDriver {
+class SimNode::DriverDoor final : public device::AdaptedDriver {
  public:
   explicit DriverDoor(SimNode& node, bool counted = true) : node_(node), counted_(counted) {}
-  Result<device::DriverInfo> info() override {
-    if (node_.broken(SimOutage::driver)) return silent();
-    return node_.boards_->driver().info();
-  }
-  Result<device::GpuState> read(int gpu) override {
-    if (node_.broken(SimOutage::driver)) return silent();
-    return node_.boards_->driver().read(gpu);
-  }
-  Result<std::vector<device::ProfileInfo>> profiles(int gpu) override {
-    return node_.boards_->driver().profiles(gpu);
-  }
-  Result<device::ModeChange> set_mig_mode(int gpu, bool enabled) override {
-    return around([&] { return node_.faulty_->set_mig_mode(gpu, enabled); });
-  }
-  Result<int> create_instance(int gpu, const device::Placement& at) override {
-    return around([&] { return node_.faulty_->create_instance(gpu, at); });
-  }
-  Result<void> destroy_instance(int gpu, int gi_id) override {
-    return around([&] { return node_.faulty_->destroy_instance(gpu, gi_id); });
-  }
-  Result<device::ComputeInstance> create_compute(int gpu, int gi_id) override {
-    return around([&] { return node_.faulty_->create_compute(gpu, gi_id); });
-  }
-  Result<void> destroy_compute(int gpu, int gi_id, int ci_id) override {
-    return around([&] { return node_.faulty_->destroy_compute(gpu, gi_id, ci_id); });
-  }
-  Result<telemetry::GpuSample> telemetry(int gpu) override {
-    return node_.boards_->driver().telemetry(gpu);
-  }
-  Result<device::PowerState> power_settings(int gpu) override {
-    return node_.boards_->driver().power_settings(gpu);
-  }
-  Result<void> set_power_settings(int gpu, const device::PowerSettings& settings) override {
-    return around([&] { return node_.faulty_->set_power_settings(gpu, settings); });
-  }
 
  private:
+  Result<device::Answer> on_call(const device::Call& call, const Make& make) override {
+    if (device::changes(call.method)) return around([&] { return make(*node_.faulty_); });
+    const bool basic =
+        call.method == device::Method::info || call.method == device::Method::read;
+    if (basic && node_.broken(SimOutage::driver)) return silent();
+    return make(node_.boards_->driver());
+  }
   static tl::unexpected<Error> silent() {
     return failed({ErrorCode::environment, "the driver does not answer", ""});
   }
   template <class Act>
-  auto around(Act act) -> decltype(act()) {
+  Result<device::Answer> around(Act act) {
     if (node_.at_call) node_.at_call();
     if (node_.broken(SimOutage::driver)) return silent();
     const std::set<std::string> before = node_.boards_->devices();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/parse_number.h"
+#include "base/words.h"
 #include "hw/telemetry/physics.h"
 
 namespace partita::telemetry {
@@ -143,12 +144,6 @@ std::optional<double> value_of(std::string_view word, std::string& fault) {
   if (std::abs(*value) >= kBlank) return std::nullopt;
   if (*value < 0) fault = fmt::format("{} is negative", word.substr(0, 40));
   return fault.empty() ? value : std::nullopt;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 // ---- the exporter's text
