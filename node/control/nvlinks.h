@@ -16,8 +16,9 @@ struct NvLinks {
   bool operator==(const NvLinks&) const = default;
 };
 
-// By GPU, its domain: the lowest number of a GPU in it, so its own where it is joined with no other.
-// One between whose GPUs others are counts as several. Empty: nobody says, and all count as joined.
+// By GPU, its domain: the lowest number of a GPU in it, so its own where it is joined with no
+// other. One between whose GPUs others are counts as several. Empty: nobody says, and all count as
+// joined.
 std::map<int, int> nvlink_domains(const NvLinks& said, const device::NodeState& state);
 
 }  // namespace partita::control
