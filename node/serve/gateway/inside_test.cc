@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "serve/gateway/core.h"
 #include "serve/gateway/core_impl.h"
@@ -610,6 +612,18 @@ TEST_F(DeadWorkersTest, OneThatIsSilentForTooLongIsKilled) {
   EXPECT_NE(said_.find("is killed: it does not answer any more"), std::string::npos) << said_;
   EXPECT_EQ(said_.find("cannot be killed"), std::string::npos) << said_;
   ASSERT_TRUE(until([&] { return core_->worker_views().empty(); }));
+}
+
+// A gateway that stood still itself has read nothing of what its workers said meanwhile.
+TEST_F(DeadWorkersTest, NobodyDiesOfWhatTheGatewayDidNotHear) {
+  open({.link_path = "", .silent_after = 2 * kInsideSecond, .dead_after = 3 * kInsideSecond});
+  child_ = forked_worker(link_path(directory_), true);
+  ASSERT_TRUE(until_ready());
+  loop_->post([] { std::this_thread::sleep_for(std::chrono::seconds(4)); });
+  loop_->run_until(Loop::now_ns() + 4300 * kInsideMs);
+  int how = 0;
+  EXPECT_EQ(::waitpid(child_, &how, WNOHANG), 0);
+  EXPECT_EQ(said_, "");
 }
 
 // Its process is gone and a child of it has the connection: there is nobody to kill.
