@@ -63,7 +63,7 @@ format:  ## clang-format every tracked source
 tidy: test_packages  ## clang-tidy with the short list of .clang-tidy, where every finding is an error
 	tools/install_packages $(CLANG_PACKAGES)
 	cmake --preset plain
-	run-clang-tidy-16 -quiet -p build/plain '/(src|apps)/.*(?<!_test)\.cc$$'
+	run-clang-tidy-16 -quiet -p build/plain '/(node|cuda|lab|apps)/.*(?<!_test)\.cc$$'
 
 install: build  ## program, data, completions and man page under PREFIX (/usr/local)
 	cmake --install build/release --prefix $(PREFIX)

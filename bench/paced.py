@@ -40,8 +40,8 @@ def main():
                        "segments": segments,
                        "services": [dict(service, percentile=99, rate_rps=CARRIED)]}, file)
         worker = ["worker", "--null", "--service", "s", "--batch", "8", "--batch-us", "3000",
-                  "--item-us", "1000", "--state-dir", "state", "--input", "x:FP32:16", "--output",
-                  "y:FP32:16"]
+                  "--item-us", "1000", "--state-dir", "state", "--input", "x:FP32:16",
+                  "--output-tensor", "y:FP32:16"]
         gateway = ["gateway", "--state-dir", "state", "--http", ADDRESS, "--no-shed"]
         commands = [gateway, worker, worker]
         with open("log", "w", encoding="utf-8") as log:

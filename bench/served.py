@@ -69,7 +69,7 @@ def serve(program, batches):
     commands = [["gateway", "--state-dir", "state", "--http", ADDRESS, "--no-shed"]]
     commands += [["worker", "--null", "--service", name, "--batch", str(batches[name]),
                   *times(name), "--state-dir", "state",
-                  "--input", "x:FP32:16", "--output", "y:FP32:16"] for name in SERVICES]
+                  "--input", "x:FP32:16", "--output-tensor", "y:FP32:16"] for name in SERVICES]
     with open("served.log", "w", encoding="utf-8") as log:
         return [subprocess.Popen([program, *command], stdout=log, stderr=log)
                 for command in commands]

@@ -27,7 +27,7 @@ class Client;
 
 namespace partita::cli {
 
-// Exit statuses. no: infeasible, violations found, SLO or deadline missed under --require.
+// Exit statuses. no: infeasible, violations found, SLO or deadline missed (--require, --strict).
 enum class Exit { done = 0, no = 1, bad_input = 2, environment = 3 };
 
 // The exit status that an Error means.

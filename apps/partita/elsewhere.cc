@@ -23,10 +23,9 @@ constexpr Elsewhere kElsewhere[] = {
     {"probe", kLabProgram, "Measure what lanes of a device can do"},
     {"thermal", kLabProgram, "Temperatures of chips, from their floorplan and power"},
     {"floorplan", kLabProgram, "Where the blocks of a chip are, from infrared images"},
-    {"energy fit", kLabProgram, "Find what an access of each component costs, from measured runs"},
-    {"energy predict", kLabProgram, "Predict what programs take, from their counters"},
-    {"energy validate", kLabProgram,
-     "Leave out every row in turn: how well do the others predict it?"},
+    {"energy fit", kLabProgram, "Fit the energy per access of each component to measured runs"},
+    {"energy predict", kLabProgram, "Predict the energy of programs from their counters"},
+    {"energy validate", kLabProgram, "Cross-validate a model: predict each row from the others"},
     {"remote", kRemoteProgram, "Run CUDA programs on a GPU that is elsewhere, or on no GPU at all"},
     {"ptx", kRemoteProgram, "Show, check and run PTX on the CPU"},
 };
@@ -104,7 +103,7 @@ Result<Exit> become(const Context& context, const Elsewhere& command) {
 std::string said_by(std::string_view program, const std::string& words) {
   const std::string place = place_of(program);
   if (place.empty() || place.find('\'') != std::string::npos) return {};
-  std::FILE* pipe = ::popen(fmt::format("'{}' {}", place, words).c_str(), "re");
+  std::FILE* pipe = ::popen(fmt::format("'{}' {} 2>/dev/null", place, words).c_str(), "re");
   if (pipe == nullptr) return {};
   std::string said;
   char piece[4096];

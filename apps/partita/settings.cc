@@ -212,7 +212,7 @@ void Settings::add_flags(CLI::App& command) {
           ->description(fmt::format(
               "Take options that are not given from this file (default: $PARTITA_CONFIG, else {})",
               kSettingsFile));
-    add("--quiet", quiet_, "Say nothing but the result and what ends the command");
+    add("--quiet", quiet_, "Print only results and errors");
     add("--verbose", verbose_, "Also say where options came from, what is read and written, times");
   }
   for (CLI::App* child : children) add_flags(*child);

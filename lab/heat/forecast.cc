@@ -188,7 +188,7 @@ Result<GpuThermalModel> fit_thermal(std::span<const HeatPoint> points,
   if (!ambient && most.power.value - least.power.value < kLeastChange * most.power.value)
     return bad_input(
         "", fmt::format("power stays between {:.1f} and {:.1f} W: the room's temperature cannot be "
-                        "told from the cooler's resistance; give it with --ambient, or record a "
+                        "told from the cooler's resistance; give it with --air, or record a "
                         "load that changes",
                         least.power.value, most.power.value));
   GpuThermalModel model = fit(points, ambient);

@@ -132,7 +132,7 @@ Result<GridSize> parse_grid_size(const std::string& flag, const std::string& tex
 Result<thermal::PackageConfig> load_thermal_config(Files& files, const ThermalNames& names,
                                                    thermal::PackageConfig config) {
   if (!names.config.empty()) {
-    const std::string text = TRY(read_input(files, "--config", names.config));
+    const std::string text = TRY(read_input(files, "--package", names.config));
     config = TRY(thermal::read_config(names.config, text));
   }
   for (const std::string& setting : names.settings) {

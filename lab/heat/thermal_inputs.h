@@ -26,7 +26,7 @@ struct ThermalChip {
   std::vector<std::string> notes;  // what its owner may not have meant
 };
 
-// --config, or `standard` without it, with what --set and --grid change.
+// --package, or `standard` without it, with what --set and --grid change.
 Result<thermal::PackageConfig> load_thermal_config(Files& files, const ThermalNames& names,
                                                    thermal::PackageConfig standard);
 

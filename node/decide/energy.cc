@@ -127,13 +127,14 @@ Result<std::map<std::string, double>> load_requests(Files& files,
                                                     Seconds from, Seconds to) {
   std::vector<std::map<std::string, double>> read;
   for (const std::string& path : paths) {
-    const auto text = TRY(read_input(files, "--requests", path));
+    const auto text = TRY(read_input(files, "--request-counts", path));
     auto counts = TRY(parse_requests(path, text, from, to));
     read.push_back(std::move(counts));
   }
   if (read.empty()) return std::map<std::string, double>{};
   if (read.size() == 1) return read[0];
-  if (read.size() > 2) return bad_input("--requests", "one file, or metrics before and after");
+  if (read.size() > 2)
+    return bad_input("--request-counts", "one file, or metrics before and after");
   for (auto& [service, count] : read[1])
     if (const auto before = read[0].find(service);
         before != read[0].end() && before->second <= count)

@@ -19,13 +19,13 @@ namespace {
 Result<profile::ModelKernels> load_reef(Files& files, const std::string& stem,
                                         const std::string& name, const hw::Topology& topology) {
   if (topology.name != "MI50" && topology.source != hw::kGenericSource)
-    return bad_input("--gpu",
+    return bad_input("--topology",
                      fmt::format("{0}.profile.json holds times of an MI50, not of {1}: "
                                  "give {0}.csv with kernel,units,time_us measured on {1}, "
                                  "on all {2} {3}s and the numbers to plan with",
                                  stem, topology.name, topology.units(), topology.unit_name));
-  const std::string sequence = TRY(read_input(files, "--profiles", stem + ".json"));
-  const std::string table = TRY(read_input(files, "--profiles", stem + ".profile.json"));
+  const std::string sequence = TRY(read_input(files, "--kernel-profiles", stem + ".json"));
+  const std::string table = TRY(read_input(files, "--kernel-profiles", stem + ".profile.json"));
   return profile::parse_reef({stem + ".json", sequence, stem + ".profile.json", table}, name,
                              topology.units());
 }
@@ -34,7 +34,7 @@ Result<profile::ModelKernels> load_model(Files& files, const std::string& direct
                                          const std::string& name, const hw::Topology& topology) {
   const std::string stem = directory + "/" + name;
   if (files.exists(stem + ".csv")) {
-    const std::string text = TRY(read_input(files, "--profiles", stem + ".csv"));
+    const std::string text = TRY(read_input(files, "--kernel-profiles", stem + ".csv"));
     return profile::parse_kernel_csv(stem + ".csv", text, topology.units());
   }
   if (!files.exists(stem + ".profile.json"))
@@ -76,7 +76,7 @@ Result<void> add_counts(const Document& document, const Node& node, planners::ma
 
 Result<hw::Topology> load_topology(const std::string& gpu) {
   Result<hw::Topology> topology = hw::topology_named(gpu);
-  if (!topology) return bad_input("--gpu", topology.error().message);
+  if (!topology) return bad_input("--topology", topology.error().message);
   return topology;
 }
 

@@ -28,7 +28,7 @@ Result<void> check_mask_policy(const hw::Topology& topology, const std::string& 
 // The policies of masks, for --policy.
 std::vector<std::string> mask_policy_words();
 
-// The topology that --gpu names.
+// The topology that --topology names.
 Result<hw::Topology> load_topology(const std::string& gpu);
 // The topology's atom where `atom` is 0. Refused if no cluster holds so many units.
 Result<int> load_atom(const hw::Topology& topology, int atom);

@@ -279,13 +279,14 @@ Result<void> check_models(Files& files, const LoadedFleet& fleet,
                                           service.name, service.model));
     const auto bucket = profile::bucket_name(service.model).bucket;
     return bad_input(
-        where, fmt::format("service '{}': there is no profile of model '{}'{} (there are {}){}",
-                           service.name, service.model, did_you_mean(service.model, models),
-                           nearest_first(service.model, models),
-                           bucket == 0 ? ""
-                                       : fmt::format("; `profile measure --shape` with {} as the "
-                                                     "greatest size measures it",
-                                                     bucket)));
+        where,
+        fmt::format("service '{}': there is no profile of model '{}'{} (there are {}){}",
+                    service.name, service.model, did_you_mean(service.model, models),
+                    nearest_first(service.model, models),
+                    bucket == 0 ? ""
+                                : fmt::format("; `profile measure --input-shape` with {} as the "
+                                              "greatest size measures it",
+                                              bucket)));
   }
   return {};
 }

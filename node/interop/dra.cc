@@ -112,7 +112,7 @@ Result<std::string> templates(const Geometry& geometry, const DraOptions& option
     }
   if (kinds.empty())
     return bad_input("",
-                     "no service is on these instances, so no template is needed; --exact makes "
+                     "no service is on these instances, so no template is needed; --claims makes "
                      "a claim of each");
   std::string text;
   for (const auto& [key, kind] : kinds) {

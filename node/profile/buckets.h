@@ -52,7 +52,7 @@ class LearnedBuckets {
   long seen_ = 0, next_ = 256, remembered_ = 0;
 };
 
-// The length of a shape as `--shape` says it: the greatest of its sizes; 0 where it says none.
+// The length of a shape as `--input-shape` says it: the greatest of its sizes, or 0.
 // "ids=1,128 mask=1,128" has 128.
 Length length_of(std::string_view shape);
 

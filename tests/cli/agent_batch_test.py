@@ -42,7 +42,7 @@ class AgentBatchTest(harness.CliTest):
         with open(self.path("agent.log"), "a", encoding="utf-8") as log:
             process = subprocess.Popen(
                 [harness.PROGRAM, "agent", *ON_SIM, "--services", "services.yaml", "--profiles",
-                 "profiles.csv", "--config", "agent.yaml"],
+                 "profiles.csv", "--settings", "agent.yaml"],
                 cwd=self.folder, stdout=subprocess.DEVNULL, stderr=log)
         self.addCleanup(lambda: process.poll() is None and process.kill())
         return process

@@ -118,7 +118,7 @@ server: {{socket: {self.path("api.sock")}}}
 
     def test_sighup_takes_a_new_address_and_says_what_needs_a_restart(self):
         settings = self.quick_settings("sim")
-        process = self.start("--config", settings)
+        process = self.start("--settings", settings)
         self.wait_for(lambda: " keeps " in self.read("agent.log"))
         self.assertTrue(os.path.exists(self.path("api.sock")))
         text = self.read(settings)
@@ -227,7 +227,7 @@ server: {{socket: {self.path("api.sock")}}}
 
     def test_a_sick_gpu_is_taken_out_and_its_services_go_elsewhere(self):
         self.write("services.yaml", SERVICES % 100)
-        self.takes_a_gpu_out(self.start("--config", self.quick_settings("sim")))
+        self.takes_a_gpu_out(self.start("--settings", self.quick_settings("sim")))
 
     def test_the_same_through_the_simulated_nvml(self):
         if not os.path.exists(os.path.join(NVML_SIM, "libnvidia-ml.so.1")):
@@ -236,7 +236,7 @@ server: {{socket: {self.path("api.sock")}}}
         self.variable("LD_LIBRARY_PATH", NVML_SIM)
         self.variable("PARTITA_SIM", self.path("machine.yaml"))
         self.driver = ["--state-dir", "state"]
-        self.takes_a_gpu_out(self.start("--config", self.quick_settings("nvml")))
+        self.takes_a_gpu_out(self.start("--settings", self.quick_settings("nvml")))
 
     def test_makes_the_node_as_wanted_and_owns_it(self):
         process = self.start()
@@ -434,7 +434,7 @@ server: {{socket: {self.path("api.sock")}}}
                               ("policy: {hooks_before: [stop]}\n", "'stop'"),
                               ("server: {port: 1}\n", "agent.yaml:1")):
             self.write("agent.yaml", text)
-            done = subprocess.run(self.agent("--once", "--config", "agent.yaml"),
+            done = subprocess.run(self.agent("--once", "--settings", "agent.yaml"),
                                   cwd=self.folder, capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, text + done.stderr)
             self.assertIn(message, done.stderr)

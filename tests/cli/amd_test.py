@@ -67,8 +67,8 @@ class AmdTest(harness.CliTest):
 
     def test_what_was_set_is_put_back(self):
         self.assertEqual(self.limits(), [750, 300])
-        self.ok("power", "set", *AMD, *self.state, "--gpus", "0", "--limit", "500", "--clocks",
-                "600,1200")
+        self.ok("power", "set", *AMD, *self.state, "--gpu-index", "0", "--power-limit", "500",
+                "--clocks", "600,1200")
         first = self.gpus()[0]
         self.assertEqual(first["power_limit_w"], 500)
         self.assertLessEqual(first["sm_clock_mhz"], 1200)
@@ -79,8 +79,8 @@ class AmdTest(harness.CliTest):
 
     def test_killed_while_it_holds_settings_they_are_put_back(self):
         for sent in (signal.SIGTERM, signal.SIGKILL):
-            child = subprocess.Popen([harness.PROGRAM, "power", "set", *AMD, *self.state, "--limit",
-                                      "200", "--hold", "1h"], cwd=self.folder,
+            child = subprocess.Popen([harness.PROGRAM, "power", "set", *AMD, *self.state,
+                                      "--power-limit", "200", "--hold", "1h"], cwd=self.folder,
                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.addCleanup(child.kill)
             for wanted in ([200, 200], [750, 300]):
@@ -106,7 +106,7 @@ class AmdTest(harness.CliTest):
 
     def test_refusals(self):
         self.variable("AMD_SMI_FAKE_RIGHTS", "no")
-        done = self.run_partita("power", "set", *AMD, *self.state, "--limit", "200")
+        done = self.run_partita("power", "set", *AMD, *self.state, "--power-limit", "200")
         self.assertEqual(done.returncode, 0)
         self.assertIn(b"nothing was changed", done.stderr)
         self.assertEqual(self.limits(), [750, 300])

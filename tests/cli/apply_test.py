@@ -284,7 +284,7 @@ speed: 0
         self.assertIn(str(pid), said)
         self.assertEqual(self.node()[0][0, "1g.10gb", 4], before[0][0, "1g.10gb", 4])
         device = before[0][0, "1g.10gb", 4][1]
-        done = self.run_partita(*self.on_sim("drain", device, "--timeout", "0.05"))
+        done = self.run_partita(*self.on_sim("drain", device, "--wait", "0.05"))
         self.assertEqual(done.returncode, 3)
         self.assertIn(str(pid), done.stderr.decode())
 

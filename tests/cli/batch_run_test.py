@@ -288,7 +288,7 @@ class BatchRunTest(BatchTest):
         self.assertIn("task big: has no command", no_command)
         self.assertIn("unknown placeholder '{tsak}'; did you mean 'task'?",
                       self.refused(command="run {tsak}", status=2))
-        self.assertIn("--gpu: '1' is not the index", self.refused("--gpu", "1", status=2))
+        self.assertIn("--gpu-index: '1' is not the index", self.refused("--gpu", "1", status=2))
         broken = json.loads(self.read("schedule.json"))
         broken["tasks"][-1]["end_s"] += 1
         self.write("broken.json", json.dumps(broken))

@@ -93,7 +93,7 @@ class Schedules(BatchTest):
                 schedule = self.schedule(tasks="nightly.csv", gpu=gpus)
                 self.check_schedule(schedule, shipped("nightly.csv"))
         done = self.run_partita("batch", "schedule", "--tasks", "nightly.csv", "--gpu", "A100-80GB",
-                                "--require")
+                                "--strict")
         self.assertEqual((done.returncode, done.stderr), (0, b""))
 
     def test_gpus_of_several_models(self):
@@ -149,7 +149,7 @@ class Schedules(BatchTest):
         self.write("late.csv", "task,time_s_1g,time_s_2g,time_s_4g,deadline_s\n"
                    "a,40,20,10,5\nb,4,4,4,100\n")
         arguments = ("batch", "schedule", "--tasks", "late.csv", "--gpu", "A30", "--format", "json")
-        for more, status in (((), 0), (("--require",), 1)):
+        for more, status in (((), 0), (("--strict",), 1)):
             done = self.run_partita(*arguments, *more)
             self.assertEqual(done.returncode, status)
             schedule = json.loads(done.stdout)

@@ -49,7 +49,7 @@ class Buckets(harness.CliTest):
     def test_mistakes_are_told(self):
         done = self.run_partita("plan", *self.services("[128, 512]"), "--gpu", "CPU-4")
         self.assertEqual(done.returncode, 2)
-        self.assertIn(b"`profile measure --shape` with 128 as the greatest size", done.stderr)
+        self.assertIn(b"`profile measure --input-shape` with 128 as the greatest size", done.stderr)
         done = self.run_partita("plan", *self.services("[256]"), "--gpu", "CPU-4")
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"'lengths' go up to 400, and the last bucket is 256", done.stderr)

@@ -118,7 +118,7 @@ class Attribute(harness.CliTest):
     def test_tenants_of_services_and_requests(self):
         self.write("before.prom", 'nv_inference_request_success{model="chat",version="1"} 100\n')
         self.write("after.prom", 'nv_inference_request_success{model="chat",version="1"} 600\n')
-        found = self.json(*self.inputs, "--requests", "before.prom", "after.prom", "--tenant",
+        found = self.json(*self.inputs, "--request-counts", "before.prom", "after.prom", "--tenant",
                           "lab=chat,search")
         [tenant] = found["tenants"]
         self.assertEqual((tenant["name"], tenant["services"]), ("lab", ["chat", "search"]))

@@ -111,7 +111,7 @@ class ForwardTest(GatewayCase):
         self.until(self.listens, "the gateway")
         self.forward("text", "--text-bytes", "16")
         self.start("worker", "--null", "--service", "null", "--input", "x:BYTES:2",
-                   "--output", "y:BYTES:2", "--text-bytes", "16", "--batch", "4")
+                   "--output-tensor", "y:BYTES:2", "--text-bytes", "16", "--batch", "4")
         self.until(lambda: self.get("/v2/models/null/ready")[0] == 200, "the worker")
         words = ["a", "\u00e4\n\"", "", "sixteen bytes ok"]
         elements = b"".join(struct.pack("<I", len(word.encode())) + word.encode()

@@ -17,7 +17,7 @@ from gateway_harness import GatewayCase, assignment
 from harness import PROGRAM, source_text
 
 WORKER = (PROGRAM + " worker --null --service {service} --batch {batch} --input x:FP32:2"
-          " --output y:FP32:2 --item-us 300")
+          " --output-tensor y:FP32:2 --item-us 300")
 
 
 class Client(threading.Thread):

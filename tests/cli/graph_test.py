@@ -52,7 +52,7 @@ tasks:
   - {name: a, kind: lane, units: 3, groups: 10, work_us: 5}
   - {name: b, kind: lane, units: 100, groups: 999, work_us: 5}
 """)
-        at = ("graph", "run", "packed.yaml", "--driver", "sim", "--gpu")
+        at = ("graph", "run", "packed.yaml", "--lane-driver", "sim", "--topology")
         shares = {task["name"]: [(int(task["mask_hex"], 16) >> 38 * die & (1 << 38) - 1).bit_count()
                                  for die in range(8)]
                   for task in self.json(*at, "MI300X")["tasks"]}
@@ -64,7 +64,7 @@ tasks:
         self.json(*at, "H200", "--policy", "fair")
 
     def test_simulated(self):
-        run = self.json("graph", "run", "graph.yaml", "--driver", "sim", "--compare")
+        run = self.json("graph", "run", "graph.yaml", "--lane-driver", "sim", "--compare")
         self.in_order(run, AFTER)
         # 400 kB at 10 GB/s; 120 work-groups on 30 units; 60 on 60; 200 kB.
         self.assertEqual(run["time_us"], 40 + 4 * 10 + 5 + 20)
@@ -72,19 +72,19 @@ tasks:
         self.assertEqual(run["sequential_us"], 40 + 30 + 900 + 1200 + 150 + 300 + 20)
         self.assertEqual(run["dependencies"], {"skipped": 2, "on_device": 1, "on_host": 4})
         # Everything wants all units, and the second kernel nothing less than that.
-        shared = self.json("graph", "run", "graph.yaml", "--driver", "sim", "--gpu", "1x30",
-                           "--waits", "host")
+        shared = self.json("graph", "run", "graph.yaml", "--lane-driver", "sim", "--topology",
+                           "1x30", "--waits", "host")
         self.in_order(shared, AFTER)
         self.assertEqual(shared["dependencies"]["on_device"], 0)
         self.assertGreaterEqual(shared["time_us"], (900 + 1200 + 150 + 300) / 30)
 
     def test_on_threads(self):
         self.write("graph.yaml", re.sub("units: [0-9]+", "units: 1", block("yaml")))
-        run = self.json("graph", "run", "graph.yaml", "--gpu", "1x2", "--threads", "1")
+        run = self.json("graph", "run", "graph.yaml", "--topology", "1x2", "--threads", "1")
         tasks = self.in_order(run, AFTER)
         self.assertEqual((run["driver"], run["total_units"]), ("cpu_mask", 2))
         self.assertLessEqual(tasks["join"]["units"], 2)
-        picture = self.ok("graph", "run", "graph.yaml", "--gpu", "1x2", "--format", "svg")
+        picture = self.ok("graph", "run", "graph.yaml", "--topology", "1x2", "--format", "svg")
         titles = [element.text for element in xml.etree.ElementTree.fromstring(picture).iter()
                   if element.tag.endswith("title")]
         for name in AFTER:
@@ -97,11 +97,11 @@ tasks:
         self.assertEqual(sum(name.startswith("P") for name in after), 7)
         self.assertEqual(sum(name[0] in "STU" for name in after), 15)
         run = self.json("graph", "run", "--example", "strassen", "--size", "70", "--compare",
-                        "--gpu", "1x2")
+                        "--topology", "1x2")
         self.in_order(run, after)
         self.assertLessEqual(run["relative_error"], 1e-4)
         self.assertGreater(run["speed_up"], 0)
-        simulated = self.json("graph", "run", "s.json", "--driver", "sim", "--gpu", "4x2")
+        simulated = self.json("graph", "run", "s.json", "--lane-driver", "sim", "--topology", "4x2")
         self.in_order(simulated, after)
         text = self.ok("graph", "run", "--example", "strassen", "--size", "33", "--levels", "2",
                        "--sequential")
@@ -128,13 +128,14 @@ tasks:
                  "cycle.yaml:5: tasks wait for each other in a circle: load after store after join "
                  "after more after left after load"),
                 (("graph", "check", "units.yaml"), "units.yaml:7: 'units' is 0"),
-                (("graph", "check", "graph.yaml", "--gpu", "2x2"),
+                (("graph", "check", "graph.yaml", "--topology", "2x2"),
                  "graph.yaml:7: task 'left' asks for 30 units, but 2x2 has 4"),
-                ((*run, "copies.yaml", "--gpu", "1x30"), "copies.yaml:11: copies of more than"),
-                ((*run, "long.yaml", "--driver", "sim"), "the tasks take 1e+15 us one after"),
+                ((*run, "copies.yaml", "--topology", "1x30"),
+                 "copies.yaml:11: copies of more than"),
+                ((*run, "long.yaml", "--lane-driver", "sim"), "the tasks take 1e+15 us one after"),
                 ((*run, "none.yaml"), "none.yaml"),
                 (run, "either FILE or --example"),
-                ((*run, "--example", "strassen", "--units", "9", "--gpu", "1x2"), "--units")):
+                ((*run, "--example", "strassen", "--units", "9", "--topology", "1x2"), "--units")):
             done = self.run_partita(*args)
             self.assertEqual(done.returncode, 2)
             self.assertIn(words, done.stderr.decode())
@@ -151,7 +152,7 @@ tasks:
         for args, words in ((("copy.yaml",), "memory"),
                             ((*example, "--size", "4096"), "memory"),
                             ((*example, "--size", "8", "--threads", "256"), "thread"),
-                            ((*example, "--size", "8", "--gpu", "64x8"), "thread")):
+                            ((*example, "--size", "8", "--topology", "64x8"), "thread")):
             done = self.run_partita("graph", "run", *args, **limits)
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertRegex(done.stderr.decode(), f"^partita: .*{words}.*\n$")
@@ -182,7 +183,7 @@ class RealKernelsTest(harness.CliTest):
 
     def test_values(self):
         """Kernels in order on buffers that come from files and go to files."""
-        at = ("graph", "run", "graphs/real.yaml", "--gpu", "1x2")
+        at = ("graph", "run", "graphs/real.yaml", "--topology", "1x2")
         run = self.json(*at, "--compare")
         self.assertEqual([task["kind"] for task in run["tasks"]], ["lane"] * 2)
         self.assertEqual(self.words("graphs/z.bin"), [-1.5 * i for i in range(100)])
@@ -194,14 +195,14 @@ class RealKernelsTest(harness.CliTest):
         self.assertIn("ok: 2 tasks, 1 dependencies", self.ok("graph", "check", "graphs/real.yaml"))
         timed = REAL.replace("units: 1", "units: 1, work_us: 5").replace("units: 2", "work_us: 2")
         self.write("graphs/timed.yaml", timed)
-        simulated = self.json("graph", "run", "graphs/timed.yaml", "--driver", "sim", "--gpu",
-                              "1x2")
+        simulated = self.json("graph", "run", "graphs/timed.yaml", "--lane-driver", "sim",
+                              "--topology", "1x2")
         self.assertEqual(simulated["time_us"], 4 * 5 + 2 * 2)
 
     def test_a_fault(self):
         """Its text, status 1, and nothing is saved."""
         self.write("graphs/fault.yaml", REAL.replace("f32:0.5, u32:100", "f32:0.5, u32:101"))
-        done = self.run_partita("graph", "run", "graphs/fault.yaml", "--gpu", "1x2")
+        done = self.run_partita("graph", "run", "graphs/fault.yaml", "--topology", "1x2")
         self.assertEqual((done.returncode, done.stdout), (1, b""))
         self.assertRegex(done.stderr.decode(), "(?s)^partita: task 'first': .*400-byte allocation")
         self.assertFalse(os.path.exists(self.path("graphs/z.bin")))
@@ -215,7 +216,7 @@ class RealKernelsTest(harness.CliTest):
         self.write("graphs/real.yaml", both)
         self.write("graphs/fault.yaml", both.replace("f32:0.5, u32:100", "f32:0.5, u32:101"))
         for driver, units in (("green_ctx", [8, 8]), ("hip_mask", [1, 2])):
-            at = ("--driver", driver, "--library", str(sims), "--waits", "host")
+            at = ("--lane-driver", driver, "--library", str(sims), "--waits", "host")
             pathlib.Path(self.path("graphs/z.bin")).write_bytes(b"")
             run = self.json("graph", "run", "graphs/real.yaml", *at, "--compare")
             self.assertEqual([task["units"] for task in run["tasks"]], units)
@@ -248,10 +249,10 @@ tasks: [{{name: a, kind: lane, library: {library}, kernel: no_such_function}}]
                 ("kernels.ptx", "none.ptx", check, "graphs/none.ptx"),
                 ("fill: ramp", "fill: '@none.bin'", check, "'graphs/none.bin', which is not there"),
                 ("fill: ramp", "fill: '@../few.bin'", run, "400 bytes, graphs/../few.bin has 1"),
-                ("", "", (*run, "--driver", "sim"),
+                ("", "", (*run, "--lane-driver", "sim"),
                  "graphs/changed.yaml:7: --driver sim does not run kernel 'scale'"),
-                ("", "", (*run, "--driver", "green_ctx", "--gpu", "1x2"),
-                 "--gpu: only --lane-driver cpu_mask can imitate another GPU"),
+                ("", "", (*run, "--lane-driver", "green_ctx", "--topology", "1x2"),
+                 "--topology: only --lane-driver cpu_mask can imitate another GPU"),
                 ("", "", (*run, "--atom", "2"), "--atom: only --lane-driver green_ctx"),
                 ("", "", (*run, "--fill", "w=few.bin"), "--fill: 'w=few.bin': expects BUFFER=FILE"),
                 ("", "", (*run, "--save", "x"), "--save: 'x': expects BUFFER=FILE")):

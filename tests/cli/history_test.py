@@ -67,7 +67,7 @@ class HistoryTest(PastTest):
         self.assertEqual(self.history("--since", "100ms"), [])
         text = self.ok(*self.on_sim("history"))  # without the steps
         self.assertEqual(len(text.splitlines()), 1 + 6)
-        self.assertEqual(len(self.ok(*self.on_sim("history", "--steps")).splitlines()),
+        self.assertEqual(len(self.ok(*self.on_sim("history", "--with-steps")).splitlines()),
                          1 + len(self.history()))
         self.assertIn("change 3 applied: ", text)
         self.assertIn(time.strftime("%Y-"), text)

@@ -77,7 +77,7 @@ class Interop(CliTest):
     def test_dra_has_a_template_per_service_or_a_claim_per_instance(self):
         text = self.ok("export", "plan.json", "--to", "dra", "--namespace", "prod")
         self.assertEqual(text.count("kind: ResourceClaimTemplate\n"), 3)
-        text = self.ok("export", "plan.json", "--to", "dra", "--exact", "--node", "node.json")
+        text = self.ok("export", "plan.json", "--to", "dra", "--claims", "--node", "node.json")
         self.assertEqual(text.count("kind: ResourceClaim\n"), 3)
         self.assertIn("uuid == 'MIG-b1'", text)
 

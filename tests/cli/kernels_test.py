@@ -285,7 +285,7 @@ class KernelsTest(harness.CliTest):
         self.assertEqual(one["policies"][0]["log_hash"], named[1]["log_hash"])
         # More contention never helps two workers on the same units.
         points = self.json(*run, "--policies", "mps", "--sweep", "gamma=0,0.5,2",
-                           "--spread", "0")["sweep"]["points"]
+                           "--kernel-spread", "0")["sweep"]["points"]
         rates = [point["policies"][0]["normalised"] for point in points]
         self.assertEqual(rates, sorted(rates, reverse=True))
         self.assertGreater(rates[0], rates[2])
@@ -309,14 +309,16 @@ class KernelsTest(harness.CliTest):
         self.assertEqual(report, again)
         # Alone on everything a request of `a` takes what its profile says.
         alone = self.json(*self.kernels("simulate", "--workers", "a", "--policies", "mps",
-                                        "--spread", "0", "--duration", "100ms"))["policies"][0]
+                                        "--kernel-spread", "0", "--duration",
+                                        "100ms"))["policies"][0]
         self.assertAlmostEqual(alone["normalised"], 1)
         self.assertAlmostEqual(alone["workers"][0]["p95_ms"], (3 * 100 / 60 + 3 * 100 / 15) / 1000)
 
     def test_one_queue_serves_who_comes_first(self):
         """Alone 25 and 20 us; in one queue every worker waits for the others' kernels."""
         report = self.json(*self.kernels("simulate", "--workers", "a,a,a", "--duration", "200ms",
-                                         "--spread", "0", "--policies", "default-stream,mps"))
+                                         "--kernel-spread", "0", "--policies",
+                                         "default-stream,mps"))
         queue, mps = report["policies"]
         self.assertAlmostEqual(queue["normalised"], 1, places=2)
         self.assertGreater(mps["normalised"], 1.5)
@@ -327,7 +329,7 @@ class KernelsTest(harness.CliTest):
             self.assertEqual(worker["switches"], 0)
         # Kernels take turns: a worker with twice the kernels is served half as often.
         report = self.json(*self.kernels("simulate", "--workers", "a,b", "--duration", "200ms",
-                                         "--spread", "0", "--policies", "default-stream"))
+                                         "--kernel-spread", "0", "--policies", "default-stream"))
         long, short = report["policies"][0]["workers"]
         self.assertAlmostEqual(short["requests"] / long["requests"], 2, places=2)
 

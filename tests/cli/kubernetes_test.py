@@ -152,10 +152,10 @@ class Kubernetes(CliTest):
     def test_claims_and_templates(self):
         cases = {("plan.json", "--namespace", "prod"): ["DeviceClass"] * 2
                  + ["ResourceClaimTemplate"] * 3,
-                 ("plan.json", "--exact", "--node", "mixed"): ["DeviceClass"] * 2
+                 ("plan.json", "--claims", "--node", "mixed"): ["DeviceClass"] * 2
                  + ["ResourceClaim"] * 4,
-                 ("a100", "--exact"): ["DeviceClass"] + ["ResourceClaim"] * 2,
-                 ("mixed", "--exact"): ["DeviceClass"] * 2 + ["ResourceClaim"] * 4}
+                 ("a100", "--claims"): ["DeviceClass"] + ["ResourceClaim"] * 2,
+                 ("mixed", "--claims"): ["DeviceClass"] * 2 + ["ResourceClaim"] * 4}
         texts = [self.ok("export", *args, "--to", "dra") for args in cases]
         for (args, kinds), (objects, faults) in zip(cases.items(), self.check(*texts)):
             with self.subTest(args):
@@ -234,7 +234,7 @@ class Kubernetes(CliTest):
                           ([2], {"3g.71gb": 1, "1g.18gb": 1})])
 
     def test_an_empty_node_has_nothing_to_claim_or_share(self):
-        for args in (["dra"], ["dra", "--exact"], ["device-plugin"]):
+        for args in (["dra"], ["dra", "--claims"], ["device-plugin"]):
             done = self.run_partita("export", "empty", "--to", *args, "-o", "never")
             self.assertEqual(done.returncode, 2)
             self.assertFalse(os.path.exists(self.path("never")))

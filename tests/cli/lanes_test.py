@@ -7,7 +7,8 @@ import harness
 
 class ProbeTest(harness.CliTest):
     def test_threads(self):
-        probe = self.json("probe", "lanes", "--driver", "cpu_mask", "--gpu", "2x2", "--rounds", "3")
+        probe = self.json("probe", "lanes", "--lane-driver", "cpu_mask", "--topology", "2x2",
+                          "--rounds", "3")
         self.assertEqual((probe["driver"], probe["units"], probe["clusters"]), ("cpu_mask", 4, 2))
         self.assertEqual(probe["lanes"], 15)  # every mask of four units
         self.assertEqual((probe["groups"], probe["groups_outside"]), (64 * 32, 0))
@@ -18,25 +19,27 @@ class ProbeTest(harness.CliTest):
         self.assertIsNone(probe["bytes_per_lane"])
 
     def test_every_die_has_an_equal_share(self):
-        probe = self.json("probe", "lanes", "--driver", "cpu_mask", "--gpu", "MI300X", "--rounds",
-                          "1", "--lanes", "2")
+        probe = self.json("probe", "lanes", "--lane-driver", "cpu_mask", "--topology", "MI300X",
+                          "--rounds", "1", "--lanes", "2")
         self.assertEqual(probe["units_per_die"], [38] * 8)
         self.assertEqual([(p["masks"], p["units"], p["units_per_die"]) for p in probe["scaling"]],
                          [("packed", 8 * n, [n] * 8) for n in range(1, 39)])
         self.assertEqual(probe["groups_outside"], 0)
 
     def test_text(self):
-        text = self.ok("probe", "lanes", "--driver", "cpu_mask", "--gpu", "1x1", "--rounds", "2")
+        text = self.ok("probe", "lanes", "--lane-driver", "cpu_mask", "--topology", "1x1",
+                       "--rounds", "2")
         self.assertIn("cpu_mask: 1x1, 1 ", text)
         self.assertIn("0 of 64 work-groups ran outside", text)
 
     def test_refusals(self):
-        for args, words in ((("--driver", "cpu_msak"), "did you mean 'cpu_mask'"),
-                            (("--driver", "cpu_mask", "--gpu", "MI51"), "no topology 'MI51'"),
-                            (("--driver", "cpu_mask", "--atom", "2"), "--atom"),
-                            (("--driver", "green_ctx", "--gpu", "2x2"), "--gpu"),
-                            (("--driver", "hip_mask", "--device", "first"), "--device"),
-                            (("--driver", "cpu_mask", "--device", "1"), "--device"),
+        for args, words in ((("--lane-driver", "cpu_msak"), "did you mean 'cpu_mask'"),
+                            (("--lane-driver", "cpu_mask", "--topology", "MI51"),
+                             "no topology 'MI51'"),
+                            (("--lane-driver", "cpu_mask", "--atom", "2"), "--atom"),
+                            (("--lane-driver", "green_ctx", "--topology", "2x2"), "--topology"),
+                            (("--lane-driver", "hip_mask", "--device", "first"), "--device"),
+                            (("--lane-driver", "cpu_mask", "--device", "1"), "--device"),
                             (("--rounds", "0"), "--rounds"), (("--lanes", "x"), "--lanes")):
             done = self.run_partita("probe", "lanes", *args)
             self.assertEqual(done.returncode, 2, args)
@@ -44,14 +47,15 @@ class ProbeTest(harness.CliTest):
 
     def test_missing_drivers(self):
         for driver, library in (("green_ctx", "libcuda"), ("hip_mask", "libamdhip64")):
-            done = self.run_partita("probe", "lanes", "--driver", driver, "--library", "none.so")
+            done = self.run_partita("probe", "lanes", "--lane-driver", driver, "--library",
+                                    "none.so")
             self.assertEqual(done.returncode, 3)
             self.assertIn("cannot be loaded", done.stderr.decode())
 
 
 class RunTest(harness.CliTest):
-    ARGS = ("kernels", "run", "--workers", "a,b", "--profiles", ".", "--gpu", "2x2",
-            "--driver", "cpu_mask")
+    ARGS = ("kernels", "run", "--workers", "a,b", "--profiles", ".", "--topology", "2x2",
+            "--lane-driver", "cpu_mask")
 
     def setUp(self):
         super().setUp()

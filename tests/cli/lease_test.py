@@ -96,7 +96,7 @@ class LeaseTest(harness.CliTest):
 
     def test_ends_and_hand_over(self):
         one = self.lease("slurm:1", "2g.20gb")
-        over = self.json(*self.words("lease", "slurm:2", "--from", "slurm:1"))
+        over = self.json(*self.words("lease", "slurm:2", "--take-from", "slurm:1"))
         self.assertEqual((over["owner"], over["uuid"]), ("slurm:2", one["uuid"]))
         with subprocess.Popen(["sleep", "60"]) as job:
             self.lease("job", "1g.10gb", "--while", str(job.pid))
@@ -105,7 +105,7 @@ class LeaseTest(harness.CliTest):
             job.kill()
         time.sleep(0.25)
         self.assertEqual(set(self.leases()), {"slurm:2", "job", "timed", "long"})
-        self.assertEqual(set(self.leases("--sweep")), {"slurm:2", "long"})
+        self.assertEqual(set(self.leases("--end-expired")), {"slurm:2", "long"})
         self.assertEqual(len(self.instances()), 2)
 
     def test_apply_leaves_them_alone(self):
@@ -165,7 +165,7 @@ class LeaseTest(harness.CliTest):
                 process.send_signal(signal.SIGKILL)
                 process.communicate()
                 self.give_back(owner)
-            self.assertEqual(set(self.instances()), set(self.leases("--sweep").values()))
+            self.assertEqual(set(self.instances()), set(self.leases("--end-expired").values()))
         for n in range(3):
             self.give_back(f"job:{n}")
         self.assertEqual(self.instances(), {})
@@ -187,7 +187,7 @@ class LeaseTest(harness.CliTest):
         listed = self.json(*server, "leases")["leases"]
         self.assertEqual([lease["owner"] for lease in listed], ["claim:1", "claim:2"])
         self.assertEqual(listed[0]["uuid"], one["uuid"])
-        over = self.json(*server, "lease", "--for", "claim:4", "--from", "claim:1")
+        over = self.json(*server, "lease", "--for", "claim:4", "--take-from", "claim:1")
         self.assertEqual(over["uuid"], one["uuid"])
         self.json(*server, "lease", "--for", "brief", "--profile", "1g.10gb", "--ttl", "100ms")
         self.assertIn("claim:2", self.give_back("claim:2"))  # and what has expired

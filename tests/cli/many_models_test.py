@@ -14,7 +14,7 @@ from harness import PROGRAM
 
 LOAD_S = 0.2
 WORKER = (PROGRAM + " worker --null --service {service} --batch {batch} --hold-models {held}"
-          f" --load-us {LOAD_S * 1e6:g} --input x:FP32:2 --output y:FP32:2")
+          f" --load-us {LOAD_S * 1e6:g} --input x:FP32:2 --output-tensor y:FP32:2")
 SERVICES = """
 services:
   - name: rare

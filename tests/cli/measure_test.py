@@ -97,23 +97,24 @@ class MeasureTest(unittest.TestCase):
 
         wrong = 'input [ { name: "z" data_type: TYPE_FP32 dims: [ 256 ] } ]\n'
         self.assertIn("m/config.pbtxt: the model has no input 'z'", fault(wrong))
-        self.assertIn("--shape: the model has no input 'y'", fault("", "--shape", "y=4"))
+        self.assertIn("--input-shape: the model has no input 'y'", fault("", "--input-shape",
+                                                                         "y=4"))
 
     def test_points_of_another_shape_come_beside_the_old(self):
-        self.run_ok(measure(self.profile, "--batches", "1", "--shape", "x=4"))
+        self.run_ok(measure(self.profile, "--batches", "1", "--input-shape", "x=4"))
         before = rows(self.profile)
         self.assertEqual([row["shape"] for row in before], ["x=4"])
-        for other in (["--shape", "x=1,4"], []):
+        for other in (["--input-shape", "x=1,4"], []):
             done = subprocess.run(measure(self.profile, *other), capture_output=True, text=True,
                                   timeout=60)
             self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn("measured with --shape 'x=4'", done.stderr)
+            self.assertIn("measured with --input-shape 'x=4'", done.stderr)
             self.assertEqual(rows(self.profile), before)
         for shape in ("x=8", "x=2"):
-            self.run_ok(measure(self.profile, "--batches", "1", "--shape", shape))
+            self.run_ok(measure(self.profile, "--batches", "1", "--input-shape", shape))
         self.assertEqual([(row["model"], row["shape"]) for row in rows(self.profile)],
                          [("m", shape) for shape in ("x=2", "x=4", "x=8")])
-        done = self.run_ok(measure(self.profile, "--batches", "1", "--shape", "x=8"))
+        done = self.run_ok(measure(self.profile, "--batches", "1", "--input-shape", "x=8"))
         self.assertIn("all were there already", done.stdout)
         self.assertEqual([row for row in rows(self.profile) if row["shape"] == "x=4"], before)
 

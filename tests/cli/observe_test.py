@@ -180,10 +180,10 @@ class ObserveTest(PowerTest):
 
 class SetTest(PowerTest):
     def test_set_stays_and_restore_puts_back(self):
-        done = self.run_partita(*self.power("set", "--limit", "300", "--clocks", "900,1200"))
+        done = self.run_partita(*self.power("set", "--power-limit", "300", "--clocks", "900,1200"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.settings(), {"limit_w": 300, "low_mhz": 900, "high_mhz": 1200})
-        self.assertEqual(self.run_partita(*self.power("set", "--limit", "400")).returncode, 0)
+        self.assertEqual(self.run_partita(*self.power("set", "--power-limit", "400")).returncode, 0)
         dry = self.run_partita(*self.power("restore", "--dry-run")).stdout.decode()
         self.assertIn("700 W, clocks free", dry)
         self.assertEqual(self.run_partita(*self.power("restore")).returncode, 0)
@@ -192,9 +192,10 @@ class SetTest(PowerTest):
         self.assertEqual(again.stdout, b"nothing is changed\n")
 
     def test_what_the_board_cannot_is_refused(self):
-        for words, flag in ((("--limit", "4000"), "--limit"), (("--clocks", "9000"), "--clocks"),
-                            (("--clocks", "900,300"), "--clocks"), ((), "--limit"),
-                            (("--limit", "300", "--gpus", "4"), "--gpus")):
+        for words, flag in ((("--power-limit", "4000"), "--power-limit"), (("--clocks", "9000"),
+                                                                           "--clocks"),
+                            (("--clocks", "900,300"), "--clocks"), ((), "--power-limit"),
+                            (("--power-limit", "300", "--gpu-index", "4"), "--gpu-index")):
             done = self.run_partita(*self.power("set", *words))
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(flag, done.stderr.decode())
@@ -202,7 +203,7 @@ class SetTest(PowerTest):
 
     def test_without_rights_it_is_a_dry_run(self):
         self.write("machine.yaml", MACHINE + "power_rights: nobody\n")
-        done = self.run_partita(*self.power("set", "--limit", "300"))
+        done = self.run_partita(*self.power("set", "--power-limit", "300"))
         self.assertEqual(done.returncode, 0)
         self.assertIn("dry run: GPU 0: limit 300 W", done.stdout.decode())
         self.assertIn("nothing was changed", done.stderr.decode())
@@ -210,7 +211,7 @@ class SetTest(PowerTest):
 
     def test_hold_puts_back_at_a_signal_and_when_killed(self):
         for sent in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
-            child = self.start(*self.power("set", "--limit", "300", "--hold", "1h"))
+            child = self.start(*self.power("set", "--power-limit", "300", "--hold", "1h"))
             self.wait_for({"limit_w": 300})
             child.send_signal(sent)
             child.communicate(timeout=60)

@@ -14,7 +14,7 @@ SERVICES = "data/scenarios/pipelines.yaml"
 PROFILES = "data/published/parvagpu/a100-80gb.csv"
 ABOUT = ("--services", SERVICES, "--profiles", PROFILES)
 WORKER = (PROGRAM + " worker --null --service {service} --batch {batch} --input x:FP32:2"
-          " --output y:FP32:2 --item-us 300")
+          " --output-tensor y:FP32:2 --item-us 300")
 
 ENSEMBLE = """platform: "ensemble"
 input [ { name: "picture" data_type: TYPE_FP32 dims: [ 3, 224, 224 ] } ]

@@ -31,7 +31,7 @@ class PowerRunTest(harness.CliTest):
         self.write("one.yaml", ONE)
         self.write("two.yaml", TWO)
         self.node = ("--driver", "sim", "--machine", "node.yaml", "--state-dir", "st")
-        self.ok("power", "set", *self.node, "--limit", "600")  # not what the board comes with
+        self.ok("power", "set", *self.node, "--power-limit", "600")  # not what the board comes with
         self.ok("observe", *self.node[:4])
         os.remove(self.path("st/power.journal"))
         self.before = self.settings()
@@ -130,7 +130,7 @@ class PowerRunTest(harness.CliTest):
         self.write("tasks.csv", "task,time_s_1g,time_s_7g\nt,1,1\n")
         self.write("wanted.json", self.ok("status", *self.node[:4], "--format", "json"))
         for words in (self.command("one.yaml", "--seen", "seen.json"),
-                      ("power", "set", *self.node, "--limit", "500"),
+                      ("power", "set", *self.node, "--power-limit", "500"),
                       ("power", "restore", *self.node), ("apply", "wanted.json", *self.node),
                       ("drain", "0", *self.node), (*plan, *self.node)):
             done = self.run_partita(*self.other(*words))
@@ -143,12 +143,12 @@ class PowerRunTest(harness.CliTest):
         self.assertEqual(self.settings(), self.before)
 
     def test_restore_knows_what_others_have_changed(self):
-        self.ok("power", "set", *self.node, "--limit", "400")
+        self.ok("power", "set", *self.node, "--power-limit", "400")
         self.ok(*self.other("power", "set", *self.node, "--clocks", "1200"))
         self.assertEqual(self.settings()["limit_w"], 400)
         self.ok(*self.other("power", "restore", *self.node))
         self.assertEqual(self.settings(), self.before, "not what the first one had set")
-        self.ok("power", "set", *self.node, "--limit", "400")
+        self.ok("power", "set", *self.node, "--power-limit", "400")
         self.assertIn("600 W", self.ok(*self.other("power", "restore", *self.node)))
         self.assertEqual(self.settings(), self.before)
 
@@ -192,10 +192,10 @@ class PowerRunTest(harness.CliTest):
         self.seen(b=8, v=8)
         refused = self.run_partita(*self.command("two.yaml", "--seen", "seen.json"))
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("--shares FILE tells whoever does", refused.stderr.decode())
+        self.assertIn("--shares-file FILE tells whoever does", refused.stderr.decode())
         self.assertEqual(self.settings(), self.before)
         os.remove(self.path("seen.json"))  # blind: what carries the most, however late we look
-        child = self.start("two.yaml", "--seen", "seen.json", "--shares", "shares.json")
+        child = self.start("two.yaml", "--seen", "seen.json", "--shares-file", "shares.json")
 
         def shares():
             return {one["name"]: one for one in json.loads(self.read("shares.json"))["services"]}

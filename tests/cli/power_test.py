@@ -69,7 +69,7 @@ class PowerTest(harness.CliTest):
     def test_policies_against_arrivals(self):
         report = self.ok("power", "simulate", *self.inputs[:4], "--alone", "--at-most",
                          "--duration", "60s", "--trace", "data/published/swim/fb09-0.csv",
-                         "--require")
+                         "--strict")
         rows = [line.split() for line in report.splitlines() if line.startswith(("b ", "v "))]
         watts = {(row[0], row[1]): float(row[2]) for row in rows}
         for service in ("b", "v"):
@@ -81,7 +81,7 @@ class PowerTest(harness.CliTest):
                                 "state: node.state\n")
         node = ("--driver", "sim", "--machine", "node.yaml", "--state-dir", "st")
         before = self.ok("observe", *node[:4], "--format", "json")
-        self.ok("power", "set", *node, "--gpus", "0", "--limit", "250")
+        self.ok("power", "set", *node, "--gpu-index", "0", "--power-limit", "250")
         during = self.ok("observe", *node[:4], "--format", "json")
         self.ok("power", "restore", *node)
         after = self.ok("observe", *node[:4], "--format", "json")

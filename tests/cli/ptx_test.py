@@ -62,7 +62,8 @@ class PtxTest(harness.CliTest):
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 
     def scale(self, *more, elements="100"):
-        return self.kernel("scale", "--grid", "4", "--block", "32", "--arg", "buffer:f32:100:ramp",
+        return self.kernel("scale", "--blocks", "4", "--block", "32", "--arg",
+                           "buffer:f32:100:ramp",
                            "--arg", f"buffer:f32:{elements}", "--arg", "f32:0.5", "--arg",
                            "u32:100", *more)
 
@@ -91,8 +92,8 @@ class PtxTest(harness.CliTest):
         self.write("asked", "break 19\nc\nprint %f3\ndelete 19\nc\nbt\nlane 99\nq\n")
         with open(self.path("asked"), "rb") as asked:
             done = self.run_partita(
-                "ptx", "debug", "kernels.ptx", "--kernel", "scale", "--grid", "4", "--block", "32",
-                "--arg", "buffer:f32:100:ramp", "--arg", "buffer:f32:50", "--arg", "f32:0.5",
+                "ptx", "debug", "kernels.ptx", "--kernel", "scale", "--blocks", "4", "--block",
+                "32", "--arg", "buffer:f32:100:ramp", "--arg", "buffer:f32:50", "--arg", "f32:0.5",
                 "--arg", "u32:100", stdin=asked)
         self.assertEqual(done.returncode, 1)
         said = done.stdout.decode()
@@ -144,7 +145,7 @@ class PtxTest(harness.CliTest):
         self.assertIn("uninitialised: read of 4 bytes", err)
 
     def test_barriers_that_threads_leave_out(self):
-        early = ("early", "--block", "96", "--grid", "2", "--arg", "u32:40")
+        early = ("early", "--block", "96", "--blocks", "2", "--arg", "u32:40")
         self.assertEqual(self.kernel(*early)[0], 0)  # as a GPU runs it
         for check in ("barriers", "all"):
             status, _, err = self.kernel(*early, "--check", check)

@@ -55,7 +55,7 @@ class QueueTest(harness.CliTest):
 
     def test_a_task_runs_and_its_output_is_kept(self):
         self.serve()
-        (task,) = self.submit("echo hello $CUDA_VISIBLE_DEVICES", "--time", "1s")
+        (task,) = self.submit("echo hello $CUDA_VISIBLE_DEVICES", "--takes", "1s")
         self.assertEqual(self.wait(task), 0)
         one = self.ask("show", str(task))
         self.assertEqual((one["kind"], one["state"], one["status"]), ("QueueTask", "done", 0))
@@ -135,7 +135,7 @@ class QueueTest(harness.CliTest):
         for args, words in ((["true", "--profile", "9g"], "profile"),
                             (["true", "--after", "77"], "no task 77"),
                             (["true", "--takes", "9g=1s"], "no GPU has an instance of 9 slices"),
-                            (["true", "--memory", "500"], "memory")):
+                            (["true", "--gpu-memory", "500"], "memory")):
             run = self.run_partita("queue", "submit", "--driver", "sim", *args)
             self.assertNotEqual(run.returncode, 0, args)
             self.assertIn(words, run.stderr.decode())
@@ -253,8 +253,8 @@ class QueueTest(harness.CliTest):
 
     def test_no_more_of_a_user_run_at_once_than_their_quota(self):
         self.serve("--quota", "anna=1", "--quota", "*=7")
-        tasks = self.submit("sleep 0.1", "--for-user", "anna", "--count", "3", "--time", "1s")
-        others = self.submit("sleep 0.1", "--for-user", "bob", "--time", "1s")
+        tasks = self.submit("sleep 0.1", "--for-user", "anna", "--array", "3", "--takes", "1s")
+        others = self.submit("sleep 0.1", "--for-user", "bob", "--takes", "1s")
         self.assertEqual(self.wait(*tasks, *others), 0)
         runs = sorted((run["began_ms"], run["ended_ms"]) for task in tasks
                       for run in self.ask("show", str(task))["runs"])
@@ -299,7 +299,7 @@ class QueueTest(harness.CliTest):
 
     def test_a_run_says_what_its_instance_took(self):
         self.serve()
-        task, = self.submit("sleep 3", "--time", "3s")
+        task, = self.submit("sleep 3", "--takes", "3s")
         self.assertEqual(self.wait(task), 0)
         run, = self.ask("show", str(task))["runs"]
         # An A100 takes 40 to 400 W, of which an instance bears a part.
@@ -319,8 +319,8 @@ class QueueTest(harness.CliTest):
         self.small_disk(2048)
         self.serve()
         out = self.path("out")
-        held = self.submit(f"echo held >> {out}", "--held", "--time", "1s")
-        runs = self.submit(f"sleep 2; echo runs >> {out}", "--time", "2s")
+        held = self.submit(f"echo held >> {out}", "--held", "--takes", "1s")
+        runs = self.submit(f"sleep 2; echo runs >> {out}", "--takes", "2s")
         while self.ask("show", str(runs[0]))["state"] != "running":
             time.sleep(0.02)
         filler = self.path("state/filler")
@@ -333,7 +333,7 @@ class QueueTest(harness.CliTest):
         taken = []
         for _ in range(300):  # what room SQLite's files have themselves is used up
             run = self.run_partita("queue", "submit", "--driver", "sim",
-                                   f"echo late >> {out} # " + "y" * 2000, "--time", "1s")
+                                   f"echo late >> {out} # " + "y" * 2000, "--takes", "1s")
             if run.returncode != 0:
                 break
             taken.append(int(run.stdout))
@@ -347,7 +347,7 @@ class QueueTest(harness.CliTest):
         self.serve()
         self.assertEqual(self.ask("show", str(held[0]))["state"], "held")
         self.ok("queue", "release", "--driver", "sim", str(held[0]))
-        later = self.submit(f"echo later >> {out}", "--time", "1s")
+        later = self.submit(f"echo later >> {out}", "--takes", "1s")
         self.assertEqual(self.wait(*held, *runs, *taken, *later), 0)
         with open(out, encoding="utf-8") as lines:
             self.assertEqual(sorted(lines.read().split()),
@@ -358,9 +358,9 @@ class QueueTest(harness.CliTest):
         self.serve()
         out = self.path("out")
         again, = self.submit(f"echo again.$PARTITA_ATTEMPT >> {out}; [ $PARTITA_ATTEMPT = 2 ] || "
-                             "sleep 60", "--retries", "1", "--profile", "3g", "--time", "1m")
-        never, = self.submit(f"echo never >> {out}; sleep 60", "--profile", "3g", "--time", "1m")
-        waits, = self.submit(f"echo waits >> {out}", "--after", f"any:{never}", "--time", "1s")
+                             "sleep 60", "--retries", "1", "--profile", "3g", "--takes", "1m")
+        never, = self.submit(f"echo never >> {out}; sleep 60", "--profile", "3g", "--takes", "1m")
+        waits, = self.submit(f"echo waits >> {out}", "--after", f"any:{never}", "--takes", "1s")
         while not os.path.exists(out) or len(self.read("out").split()) < 2:
             time.sleep(0.02)
         self.kill()
@@ -398,7 +398,7 @@ class QueueTest(harness.CliTest):
         for i in range(KILLS):
             self.serve()
             tasks += self.submit(f"echo {i}.$PARTITA_ARRAY_INDEX >> {out}; sleep 0.0{i % 5}",
-                                 "--count", "5", "--time", "1s")
+                                 "--array", "5", "--takes", "1s")
             time.sleep(0.05 * (i % 4))
             self.kill()
         self.serve()

@@ -177,7 +177,7 @@ class RandomTermsTest(GatewayCase):
         if not self.live:
             os.makedirs(self.path("other"), exist_ok=True)
             with open(self.path("agent.log"), "w", encoding="utf-8") as log:
-                self.agent = subprocess.Popen([PROGRAM, "agent", "--config", "agent.yaml"],
+                self.agent = subprocess.Popen([PROGRAM, "agent", "--settings", "agent.yaml"],
                                               cwd=self.folder, stdout=log, stderr=log)
             self.children.append(self.agent)
             self.until(lambda: os.path.exists(self.path("api.sock")), "the API")

@@ -101,8 +101,8 @@ class SchemaTest(harness.CliTest):
             "EnergyValidation": [self.json("energy", "validate", "runs.csv", "--prior", "1")],
             "EnergyReport": [self.json(*attribute),
                              self.json(*attribute, "--plan", "assignment.json", "--compare",
-                                       "--requests", "requests.csv", "--carbon", "1", "--price",
-                                       "1")]}
+                                       "--request-counts", "requests.csv", "--carbon", "1",
+                                       "--price", "1")]}
 
     def heat_documents(self):
         self.ok("floorplan", "simulate", "--dir", "ir", "--pixel-um", "100", "--frames", "60")
@@ -222,7 +222,7 @@ class SchemaTest(harness.CliTest):
                    "encoder,convnet,encoder", "--gpu", "MI50")
         self.write("wrong.json", self.read("plan.json").replace('"batch": ', '"batch": 1'))
         self.write("graph.json", self.ok("graph", "example", "strassen"))
-        run = ("graph", "run", "graph.json", "--driver", "sim")
+        run = ("graph", "run", "graph.json", "--lane-driver", "sim")
         self.write("day.json", self.ok(*self.plan_args("--day", "--format", "json")))
         self.write("day.yaml", "rates: [[08:00, 100%], [20:00, 30%]]\n" + harness.SERVICES)
         documents = {

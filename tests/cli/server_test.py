@@ -159,14 +159,14 @@ class ServerTest(harness.CliTest):
                  ("POST", "/v1/changes/7/approve", '{"why": "tested"}')),
                 (("--reject", "7", "--why", 'a "fan"'),
                  ("POST", "/v1/changes/7/reject", '{"why": "a \\"fan\\""}')),
-                (("--replan",), ("POST", "/v1/replan", "")),
+                (("--replan-now",), ("POST", "/v1/replan", "")),
                 (("--set-mode", "observe"), ("PUT", "/v1/mode", '{"mode": "observe"}')),
                 (("--give-back", "1"), ("POST", f"/v1/gpus/{self.uuid}/give-back", ""))):
             Agent.documents[call[:2]] = RECEIPT
             self.assertEqual(self.ok(*self.there, "agent", *words), "the agent plans (change 7)\n")
             self.assertEqual(Agent.seen[-1], call)
             self.assertEqual(self.run_partita("agent", *words).returncode, 2)
-        two = self.run_partita(*self.there, "agent", "--replan", "--approve", "7")
+        two = self.run_partita(*self.there, "agent", "--replan-now", "--approve", "7")
         self.assertEqual(two.returncode, 2)
 
     def test_tasks_are_handed_in(self):

@@ -41,8 +41,8 @@ def variable(*words):
 
 
 def has_own_config(path):
-    """Where --config is an older name of another flag: of --settings, of HotSpot's --package."""
-    return path[0] in ("agent", "fleet", "thermal")
+    """Where --config is an older name of another flag: of HotSpot's --package."""
+    return path[0] == "thermal"
 
 
 class SettingsTest(harness.CliTest):
@@ -142,7 +142,6 @@ class SettingsTest(harness.CliTest):
                 means[variable(*path, flag)].add((path, flag))
                 if variable(flag) not in TAKEN:
                     means[variable(flag)].add(((), flag))
-        means.pop("PARTITA_DRAIN_TIMEOUT")  # `drain --timeout`, `--drain-timeout`: the same time
         twice = {name: meant for name, meant in means.items() if len(meant) > 1}
         self.assertEqual(twice, {})
         self.assertEqual(set(means) & TAKEN, set())

@@ -64,12 +64,12 @@ class ThermalTest(harness.CliTest):
         self.ok("thermal", "transient", *small, "--ttrace", "rom")
         self.ok("thermal", "transient", *small, "--method", "integrate", "--steps", "8",
                 "--ttrace", "all")
-        self.ok("thermal", "compare", "rom", "all", "--require", "0.0005")
+        self.ok("thermal", "compare", "rom", "all", "--require-within", "0.0005")
         names = self.read("rom").splitlines()[0].split("\t")
         self.assertEqual(names[0], "BANK_W")
         self.write("long.ptrace", "\t".join(names) + "\n" + "3 5 22 9 4 12\n" * 40)
         power = ("--power", "long.ptrace")
-        self.ok("thermal", "transient", *small[:4], *power, *small[6:], "--interval", "50",
+        self.ok("thermal", "transient", *small[:4], *power, *small[6:], "--sample-interval", "50",
                 "--ttrace", "t")
         last = [float(cell) for cell in self.read("t").splitlines()[-1].split("\t")]
         steady = self.json("thermal", "steady", *small[:4], *power, *small[6:])
@@ -95,7 +95,7 @@ class ThermalTest(harness.CliTest):
         self.assertAlmostEqual(same["maps"][0]["ssim"], 1)
         other = self.json("thermal", "compare", "a", "b", "--flp", "data/thermal/rectangle.flp")
         self.assertGreater(other["parts"][0]["worst_k"], 0.05)
-        self.ok("thermal", "compare", "a", "b", "--require", "0.01", status=1)
+        self.ok("thermal", "compare", "a", "b", "--require-within", "0.01", status=1)
         self.write("other", "nothing\t300\n")
         self.assertIn("no name is in both", self.refused("compare", "sa", "other"))
 
@@ -151,17 +151,17 @@ class ThermalTest(harness.CliTest):
     def test_forecast(self):
         self.log("board.jsonl", self.board(900))
         forecast = ("thermal", "forecast", "--telemetry", "board.jsonl")
-        found = self.json(*forecast, "--limit", "83", "--power", "400")
+        found = self.json(*forecast, "--limit", "83", "--watts", "400")
         self.assertAlmostEqual(found["sustainable_w"], (83 - 30) / 0.17, delta=6)
         self.assertAlmostEqual(found["settled_c"], 30 + 0.17 * 400, delta=1.5)
         self.assertTrue(0 < found["time_to_limit_s"] < 300)
         self.assertGreater(len(found["cannot_know"]), 1)
-        cool = self.json(*forecast, "--power", "150")
+        cool = self.json(*forecast, "--watts", "150")
         self.assertIsNone(cool["time_to_limit_s"])
         self.assertIn("What this cannot know", self.ok(*forecast))
         self.assertIn("<svg", self.ok(*forecast, "--format", "svg"))
         self.log("flat.jsonl", [(second, 200, 60) for second in range(100)])
-        self.assertIn("--ambient", self.refused("forecast", "--telemetry", "flat.jsonl"))
+        self.assertIn("--air", self.refused("forecast", "--telemetry", "flat.jsonl"))
         self.assertIn("--gpu", self.refused("forecast", "--telemetry", "flat.jsonl", "--gpu", "3"))
 
     def test_flags_of_the_example_are_heard_or_refused(self):

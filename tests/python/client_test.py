@@ -65,7 +65,7 @@ class Agent:
         """Its addresses, once it has looked at the node."""
         with open(self.folder / "log", "ab") as log:
             begin = log.tell()
-            self.process = subprocess.Popen([PROGRAM, "agent", "--config", "agent.yaml"],
+            self.process = subprocess.Popen([PROGRAM, "agent", "--settings", "agent.yaml"],
                                             cwd=self.folder, stdout=log, stderr=log)
         while True:
             said = (self.folder / "log").read_bytes()[begin:].decode()

@@ -158,7 +158,7 @@ class Serve(unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "another user's process needs root")
     def test_sessions_are_of_the_user_that_was_named(self):
-        self.start("--shape", "CPU-1", "--user", "nobody")
+        self.start("--shape", "CPU-1", "--run-as", "nobody")
         running, session = self.in_session("forever")
         status = pathlib.Path(f"/proc/{session['worker_pid']}/status").read_text()
         uids = next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1:]
@@ -212,8 +212,8 @@ class Serve(unittest.TestCase):
         for name in ("one", "two"):
             rows = "index,kernel,units,time_us\n0,k,1,20\n0,k,2,10\n"
             (self.path / f"{name}.csv").write_text(rows)
-        self.start("--warm", "0", "--lanes", "static", "--profiles", str(self.path), "--workers",
-                   "one,two", "--units", "2")
+        self.start("--warm", "0", "--kernel-plan", "static", "--kernel-profiles", str(self.path),
+                   "--workers", "one,two", "--units", "2")
         self.assertTrue(self.until(lambda: self.sessions()))
         self.assertEqual(self.sessions()[0]["parts"], 2)
         answer = run("run", "--server", f"unix:{self.path}/sock", "--profile", "two", "--",
@@ -310,7 +310,7 @@ class Serve(unittest.TestCase):
                            (["--backend", "cuda", "--kernel-times", "t.csv"], "timed on lanes"),
                            (["--backend", "cuda", "--devices", "2"], "for --backend cpu"),
                            (["--kernel-plan", "p.json"], "--kernel-profiles"),
-                           (["--lanes", "none", "--profiles", ".", "--workers", "a"],
+                           (["--kernel-plan", "none", "--kernel-profiles", ".", "--workers", "a"],
                             "neither a policy (default-stream, mps"),
                            (["--lanes", "phases", "--units", "1"], "a unit each"),
                            (["--lanes", "phases", "--profiles", "."], "not for workers"),

@@ -43,7 +43,7 @@ server: {socket: "${folder}/api.sock", listen: "127.0.0.1:${port}", tokens_file:
 let agent = null,
   log = "";
 async function startAgent() {
-  agent = spawn(partita, ["agent", "--config", "agent.yaml"], {
+  agent = spawn(partita, ["agent", "--settings", "agent.yaml"], {
     cwd: folder,
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -65,8 +65,7 @@ Result<Exit> run_energy_fit(Context& context, RegressionFlags flags) {
 
 Command add_energy_fit(CLI::App& energy) {
   auto [command, flags] = adding<RegressionFlags>(
-      energy, "fit",
-      "Find out what an access of each component costs, from runs that were measured");
+      energy, "fit", "Fit the energy per access of each component to measured runs");
   add_regression(*command, *flags);
   flag(*command, "--telemetry", flags->counters.telemetry);
   flag(*command, "--window", flags->window)->default_str(flags->window);
@@ -103,7 +102,7 @@ Result<Exit> run_energy_validate(Context& context, ValidationFlags flags) {
 
 Command add_energy_validate(CLI::App& energy) {
   auto [command, flags] = adding<ValidationFlags>(
-      energy, "validate", "Leave out every row in turn: how well do the others predict it?");
+      energy, "validate", "Cross-validate a model: predict each row from the others");
   add_regression(*command, *flags);
   command->get_option("COUNTERS")->required();
   flag(*command, "--model", flags->model);
@@ -144,8 +143,9 @@ Result<Exit> run_energy_predict(Context& context, const PredictionFlags& flags) 
 Command add_energy_predict(CLI::App& energy) {
   auto [command, flags] = adding<PredictionFlags>(
       energy, "predict",
-      "Say what programs take by a model, from their counters; energy per instruction");
-  file_argument(*command, "MODEL", flags->model, "As `energy fit --format json` writes it")
+      "Predict the energy of programs, and per instruction, from their counters");
+  file_argument(*command, "MODEL", flags->model,
+                "The model, as `energy fit --format json` writes it")
       ->required();
   file_argument(*command, "COUNTERS", flags->counters,
                 "CSV with the model's columns; with instructions, joules per instruction too")

@@ -161,9 +161,8 @@ void add_camera_flags(CLI::App& command, SimulateFlags& flags) {
 }
 
 Command add_simulate_infrared(CLI::App& floorplan) {
-  auto [command, flags] =
-      adding<SimulateFlags>(floorplan, "simulate",
-                            "Make an infrared session of a chip that is known, to try recovery on");
+  auto [command, flags] = adding<SimulateFlags>(
+      floorplan, "simulate", "Simulate an infrared session of a known chip, to test recovery");
   flag(*command, "--dir", flags->directory)->required();
   within(*command, "--sm", flags->set_up.sm, 0, 5);
   add_camera_flags(*command, *flags);
@@ -183,7 +182,7 @@ Command add_floorplan(CLI::App& app) {
       "floorplan", "Where the blocks of a chip are, from infrared pictures of it at work");
   const std::vector<Command> commands = {add_recover(*floorplan),
                                          add_simulate_infrared(*floorplan)};
-  floorplan->footer("partita floorplan recover --session ir/session.json --flp chip.flp");
+  floorplan->footer("partita floorplan recover --session ir/session.json --blocks-file chip.flp");
   return group_of(floorplan, commands);
 }
 

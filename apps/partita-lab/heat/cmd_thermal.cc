@@ -173,8 +173,8 @@ void add_layer_flag(CLI::App& command, int& layer) {
 }
 
 Command add_thermal_steady(CLI::App& thermal) {
-  auto [command, flags] = adding<SteadyFlags>(
-      thermal, "steady", "Temperatures once the mean of the powers has lasted for long");
+  auto [command, flags] =
+      adding<SteadyFlags>(thermal, "steady", "Compute steady-state temperatures at the mean power");
   add_thermal_flags(*command, flags->names);
   takes(*command, "--steady-file", flags->steady_file, "--grid-steady-file",
         flags->grid_steady_file);
@@ -182,7 +182,7 @@ Command add_thermal_steady(CLI::App& thermal) {
   add_output(*command, flags->output, {"text", "json", "svg", "png"});
   return runs(
       command, flags, run_steady,
-      "partita thermal steady --flp data/thermal/gp107.flp --config data/thermal/gp107.config "
+      "partita thermal steady --flp data/thermal/gp107.flp --package data/thermal/gp107.config "
       "--power data/thermal/gp107.ptrace\n"
       "partita thermal steady --flp chip.flp --power chip.ptrace --grid 256,256 --steady-file "
       "chip.steady --format svg -o chip.svg");
@@ -190,13 +190,14 @@ Command add_thermal_steady(CLI::App& thermal) {
 
 Command add_thermal_map(CLI::App& thermal) {
   auto [command, flags] =
-      adding<SteadyFlags>(thermal, "map", "The steady state of one layer as a heat map");
+      adding<SteadyFlags>(thermal, "map", "Draw the steady state of one layer as a heat map");
   add_thermal_flags(*command, flags->names);
   add_layer_flag(*command, flags->layer);
   add_output(*command, flags->output, {"svg", "png", "npy"});
-  return runs(command, flags, run_steady,
-              "partita thermal map --flp data/thermal/gp107.flp --config data/thermal/gp107.config "
-              "--power data/thermal/gp107.ptrace --grid 234,252 -o gp107.svg");
+  return runs(
+      command, flags, run_steady,
+      "partita thermal map --flp data/thermal/gp107.flp --package data/thermal/gp107.config "
+      "--power data/thermal/gp107.ptrace --grid 234,252 -o gp107.svg");
 }
 
 constexpr double kMostStepNodes = 2e11;  // of an integration: hours, not days
@@ -354,7 +355,7 @@ Result<Exit> run_transient(Context& context, const TransientFlags& flags) {
 // The subcommands that have a file of their own.
 Command add_thermal_transient(CLI::App& thermal) {
   auto [command, flags] = adding<TransientFlags>(
-      thermal, "transient", "Temperatures over time, a sample per line of the power trace");
+      thermal, "transient", "Compute temperatures over time, a sample per line of the power trace");
   add_thermal_flags(*command, flags->names);
   flag(*command, "--ttrace", flags->ttrace);
   one_of(*command, "--method", flags->method, {"rom", "integrate"},
@@ -366,9 +367,10 @@ Command add_thermal_transient(CLI::App& thermal) {
   add_output(*command, flags->output, {"text", "json", "svg"});
   return runs(
       command, flags, run_transient,
-      "partita thermal transient --flp data/thermal/gp107.flp --config data/thermal/gp107.config "
+      "partita thermal transient --flp data/thermal/gp107.flp --package data/thermal/gp107.config "
       "--power data/thermal/gp107.ptrace --ttrace gp107.ttrace\n"
-      "partita thermal transient --flp chip.flp --power chip.ptrace --interval 0.01 --format svg "
+      "partita thermal transient --flp chip.flp --power chip.ptrace --sample-interval 0.01 "
+      "--format svg "
       "-o chip.svg");
 }
 
@@ -582,16 +584,15 @@ Result<Exit> run_comparison(Context& context, const ComparisonFlags& flags) {
 
 Command add_thermal_compare(CLI::App& thermal) {
   auto [command, flags] = adding<ComparisonFlags>(
-      thermal, "compare",
-      "How well two results agree: steady, grid or trace files of HotSpot's forms");
-  command->add_option("RESULT", flags->result, "The result that is judged")->required();
-  command->add_option("REFERENCE", flags->reference, "What it is held against")->required();
+      thermal, "compare", "Compare two results: steady, grid or trace files of HotSpot's forms");
+  command->add_option("RESULT", flags->result, "The result to compare")->required();
+  command->add_option("REFERENCE", flags->reference, "The result to compare it with")->required();
   within(*command, "--ambient", flags->ambient, 0, 1000);
   takes(*command, "--flp", flags->flp, "--grid", flags->grid);
   within(flag(*command, "--require-within", flags->require), 0, 1e6);
   add_output(*command, flags->output, {"text", "json"});
   return runs(command, flags, run_comparison,
-              "partita thermal compare ours.steady reference.steady --require 0.001");
+              "partita thermal compare ours.steady reference.steady --require-within 0.001");
 }
 
 constexpr double kRecent = 60;  // seconds whose mean power is taken to go on
@@ -615,7 +616,7 @@ Result<std::vector<thermal::HeatPoint>> points_of(const ForecastFlags& flags,
       const auto& power = gpu.power_average ? gpu.power_average : gpu.power;
       if (power && temperature) points.push_back({sample.at, *power, *temperature});
     }
-  if (!seen) return bad_input("--gpu", fmt::format("the log has no GPU {}", flags.gpu));
+  if (!seen) return bad_input("--gpu-index", fmt::format("the log has no GPU {}", flags.gpu));
   if (points.empty())
     return bad_input("--telemetry",
                      fmt::format("no sample of GPU {} tells both power and {} temperature",
@@ -745,8 +746,7 @@ Result<Exit> run_forecast(Context& context, const ForecastFlags& flags) {
 
 Command add_thermal_forecast(CLI::App& thermal) {
   auto [command, flags] = adding<ForecastFlags>(
-      thermal, "forecast",
-      "When a board gets too hot, and which power it can keep, from its telemetry");
+      thermal, "forecast", "Forecast when a board overheats, and which power it can sustain");
   flag(*command, "--telemetry", flags->telemetry)->required();
   within(*command, "--gpu-index", flags->gpu, 0, 4096);
   one_of(*command, "--sensor-of", flags->sensor, {"gpu", "memory"});
@@ -755,7 +755,7 @@ Command add_thermal_forecast(CLI::App& thermal) {
   within(flag(*command, "--air", flags->ambient), -40, 100);
   add_output(*command, flags->output, {"text", "json", "svg"});
   return runs(command, flags, run_forecast,
-              "partita thermal forecast --telemetry gpu.jsonl --limit 83 --power 350");
+              "partita thermal forecast --telemetry gpu.jsonl --limit 83 --watts 350");
 }
 
 struct DtmFlags {
@@ -880,7 +880,8 @@ void add_governor_flags(CLI::App& command, DtmFlags& flags) {
 
 Command add_thermal_dtm(CLI::App& thermal) {
   auto [command, flags] = adding<DtmFlags>(
-      thermal, "dtm", "What a cap on the chip's temperature costs, and whose heat throttles");
+      thermal, "dtm",
+      "Simulate throttling: what a temperature cap costs, and whose heat causes it");
   add_thermal_flags(*command, flags->names.thermal);
   command->get_option("--power")->required(false);
   add_workload_flags(*command, *flags);
@@ -892,7 +893,8 @@ Command add_thermal_dtm(CLI::App& thermal) {
       "partita thermal dtm --workload compute --tenant a=SM0,SM1 --tenant b=SM2,SM3,SM4,SM5\n"
       "partita thermal dtm --workload compute --caps 20 --tenant a=SM0,SM1 --tenant b=SM2 "
       "--format svg -o dtm.svg\n"
-      "partita thermal dtm --flp chip.flp --config chip.config --power chip.ptrace --memory 30");
+      "partita thermal dtm --flp chip.flp --package chip.config --power chip.ptrace --memory-part "
+      "30");
 }
 
 }  // namespace

@@ -133,8 +133,9 @@ Command add_kernels_profile(CLI::App& kernels) {
   add_kernel_flags(*command, flags->kernels);
   within(*command, "--tolerance", flags->tolerance, 0, 10);
   add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(command, flags, run_kernel_profile,
-              "partita kernels profile --workers resnet,bert --profiles kernels/ --gpu MI50");
+  return runs(
+      command, flags, run_kernel_profile,
+      "partita kernels profile --workers resnet,bert --kernel-profiles kernels/ --topology MI50");
 }
 
 struct SizeFlags {
@@ -217,8 +218,9 @@ Command add_kernels_rightsize(CLI::App& kernels) {
          "within the tolerance, exactly; critical-greedy: Chow's Algorithm 2");
   within(*command, "--tolerance", flags->tolerance, 0, 10);
   add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(command, flags, run_rightsize,
-              "partita kernels rightsize --workers resnet --profiles kernels/ --method critical");
+  return runs(
+      command, flags, run_rightsize,
+      "partita kernels rightsize --workers resnet --kernel-profiles kernels/ --method critical");
 }
 
 using profile::ModelKernels;
@@ -333,10 +335,11 @@ Command add_kernels_plan(CLI::App& kernels) {
   flag(*command, "--curve", flags->curve);
   within(*command, "--tolerance", flags->tolerance, 0, 10);
   add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(
-      command, flags, run_kernels_plan,
-      "partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50 --switches 14\n"
-      "partita kernels plan --workers a,b --profiles h200/ --gpu H200 --configs 32,64,96,132");
+  return runs(command, flags, run_kernels_plan,
+              "partita kernels plan --workers vgg,resnet --kernel-profiles kernels/ --topology "
+              "MI50 --switches 14\n"
+              "partita kernels plan --workers a,b --kernel-profiles h200/ --topology H200 "
+              "--configs 32,64,96,132");
 }
 
 struct KernelsVerifyFlags {
@@ -368,7 +371,7 @@ Command add_kernels_verify(CLI::App& kernels) {
   add_profiles_flag(*command, flags->kernels);
   add_output(*command, flags->output, {"text", "json"});
   return runs(command, flags, run_kernels_verify,
-              "partita kernels verify plan.json --profiles kernels/");
+              "partita kernels verify plan.json --kernel-profiles kernels/");
 }
 
 using decide::PolicyOutcome;
@@ -481,7 +484,7 @@ void tell_sweep(Form& f, const Sweep& sweep) {
   });
 }
 
-// The plan of PLAN, if one is given: it says --workers, --gpu and --atom where the flags do not.
+// The plan of PLAN, if one is given: it says --workers, --topology and --atom where flags do not.
 Result<decide::PlannedUnits> load_planned_units(Context& context, KernelSimulateFlags& flags) {
   if (flags.plan.empty()) return decide::PlannedUnits{};
   const std::string text = TRY(read_input(context.files, "PLAN", flags.plan));
@@ -494,8 +497,8 @@ Result<decide::PlannedUnits> load_planned_units(Context& context, KernelSimulate
   const auto topology = TRY(decide::load_topology(kernels.gpu));
   const auto its = TRY(decide::load_topology(plan.gpu));
   if (topology.name != its.name)
-    return bad_input(
-        "--gpu", fmt::format("{}, but {} is a plan for {}", topology.name, flags.plan, its.name));
+    return bad_input("--topology", fmt::format("{}, but {} is a plan for {}", topology.name,
+                                               flags.plan, its.name));
   if (kernels.atom != plan.atom)
     return bad_input("--atom", fmt::format("{}, but the masks of {} have atoms of {}", kernels.atom,
                                            flags.plan, plan.atom));
@@ -594,10 +597,11 @@ Command add_kernels_simulate(CLI::App& kernels) {
   add_seed(*command, flags->options.seed);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
-      "partita kernels simulate --workers vgg,resnet --profiles kernels/ --policies mps,eclip\n"
-      "partita kernels simulate plan.json --profiles kernels/ --sweep gamma=0,0.15,0.3,0.6");
+      "partita kernels simulate --workers vgg,resnet --kernel-profiles kernels/ --policies "
+      "mps,eclip\n"
+      "partita kernels simulate plan.json --kernel-profiles kernels/ --sweep gamma=0,0.15,0.3,0.6");
   return {command, [flags, command](Context& context) {
-            flags->gpu_given = command->count("--gpu") > 0;
+            flags->gpu_given = command->count("--topology") > 0;
             return run_kernel_simulate(context, *flags);
           }};
 }
@@ -624,10 +628,11 @@ Command add_kernels_import(CLI::App& kernels) {
   auto [command, flags] = adding<KernelsImportFlags>(
       kernels, "import",
       "Read the kernels of a request out of what Nsight Systems or rocprof recorded");
-  file_argument(*command, "FILE", flags->file, "Of `nsys export --type sqlite`, or rocprof's CSV")
+  file_argument(*command, "FILE", flags->file,
+                "Output of `nsys export --type sqlite`, or rocprof's CSV")
       ->required();
   one_of(flag(*command, "--from", flags->from), {"nsys", "rocprof"});
-  within(flag(*command, "--units", flags->units, "That the program had then"), 1, hw::kMaxUnits)
+  within(flag(*command, "--units", flags->units, "Units used in the recording"), 1, hw::kMaxUnits)
       ->required();
   add_output_file(*command, flags->output.file);
   return runs(command, flags, run_kernels_import,
@@ -840,7 +845,8 @@ Command add_kernels(CLI::App& app) {
       add_kernels_profile(*kernels), add_kernels_rightsize(*kernels), add_kernels_plan(*kernels),
       add_kernels_verify(*kernels),  add_kernels_simulate(*kernels),  add_kernels_run(*kernels),
       add_kernels_measure(*kernels), add_kernels_import(*kernels)};
-  kernels->footer("partita kernels plan --workers vgg,resnet --profiles kernels/ --gpu MI50");
+  kernels->footer(
+      "partita kernels plan --workers vgg,resnet --kernel-profiles kernels/ --topology MI50");
   return group_of(kernels, commands);
 }
 

@@ -399,12 +399,12 @@ std::string text_of(const ProbeFlags& flags, const LaneProbe& probe) {
          to_string(table);
 }
 
-// What the drivers' own flags cannot have together; --gpu is for threads.
+// What the drivers' own flags cannot have together; --topology is for threads.
 Result<void> settle(LaneDriverFlags& flags) {
   if (!flags.gpu.empty()) {
     if (flags.driver == "auto") flags.driver = "cpu_mask";
     if (flags.driver != "cpu_mask")
-      return bad_input("--gpu", "only --lane-driver cpu_mask can imitate another GPU");
+      return bad_input("--topology", "only --lane-driver cpu_mask can imitate another GPU");
   }
   if (flags.atom > 0 && flags.driver != "green_ctx" && flags.driver != "auto")
     return bad_input("--atom", "only --lane-driver green_ctx has a choice");
@@ -523,8 +523,9 @@ Result<Exit> run_kernels_run(Context& context, LaneRunFlags flags) {
   OpenLaneDriver device = TRY(open_lane_driver(flags.driver));
   const auto info = TRY(device.driver->info());
   if (info.topology.units() != topology.units())
-    return bad_input("--gpu", fmt::format("{} has {} units, the device {}; cpu_mask imitates any",
-                                          topology.name, topology.units(), info.topology.units()));
+    return bad_input("--topology",
+                     fmt::format("{} has {} units, the device {}; cpu_mask imitates any",
+                                 topology.name, topology.units(), info.topology.units()));
   const decide::PolicyInputs inputs{
       topology,        models, atom,    hw::mask_sizes(topology, atom),
       flags.tolerance, {},     configs, flags.switches};
@@ -819,7 +820,8 @@ Command add_graph_run(CLI::App& graph) {
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita graph run --example strassen --size 1024 --compare\n"
-      "partita graph run graph.yaml --lane-driver sim --gpu MI50 --policy conserved --format svg "
+      "partita graph run graph.yaml --lane-driver sim --topology MI50 --policy conserved --format "
+      "svg "
       "-o "
       "graph.svg");
   return {command, [flags, command](Context& context) {
@@ -850,7 +852,7 @@ Command add_graph_check(CLI::App& graph) {
   auto [command, flags] = adding<CheckFlags>(graph, "check", "Check a task graph");
   file_argument(*command, "FILE", flags->file, "The task graph (YAML or JSON)")->required();
   flag(*command, "--topology", flags->gpu);
-  return runs(command, flags, run_check, "partita graph check graph.yaml --gpu MI50");
+  return runs(command, flags, run_check, "partita graph check graph.yaml --topology MI50");
 }
 
 }  // namespace
@@ -892,8 +894,8 @@ Command add_mask(CLI::App& app) {
   add_atom_flag(*command, flags->atom);
   add_output(*command, flags->output, {"text", "json", "svg"});
   return runs(command, flags, run_mask,
-              "partita mask --gpu MI50 --units 19 --policy conserved\n"
-              "partita mask --gpu H200 --units 40 --atom 2 --format json");
+              "partita mask --topology MI50 --units 19 --policy conserved\n"
+              "partita mask --topology H200 --units 40 --atom 2 --format json");
 }
 
 Command add_probe(CLI::App& app) {
@@ -911,7 +913,7 @@ Command add_probe(CLI::App& app) {
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
       "partita probe lanes\n"
-      "partita probe lanes --lane-driver cpu_mask --gpu 2x2 --rounds 5 --format json");
+      "partita probe lanes --lane-driver cpu_mask --topology 2x2 --rounds 5 --format json");
   probe->footer("partita probe lanes");
   return {command, [flags](Context& context) { return run_probe(context, *flags); }};
 }
@@ -934,7 +936,7 @@ Command add_kernels_run(CLI::App& kernels) {
   within(*command, "--tolerance", flags->tolerance, 0, 10);
   add_output(*command, flags->output, {"text", "json"});
   return runs(command, flags, run_kernels_run,
-              "partita kernels run --workers vgg,resnet --profiles kernels/ --gpu 4x15 "
+              "partita kernels run --workers vgg,resnet --kernel-profiles kernels/ --topology 4x15 "
               "--lane-driver cpu_mask");
 }
 

@@ -12,7 +12,7 @@ namespace partita::cli {
 
 // Adds --atom: units that can only be masked together.
 void add_atom_flag(CLI::App& command, int& atom);
-// Adds --workers, --profiles, --gpu and --atom.
+// Adds --workers, --kernel-profiles, --topology and --atom.
 void add_kernel_flags(CLI::App& command, decide::KernelNames& flags);
 // Adds --configs: the numbers of units that a kernel may have.
 void add_configs_flag(CLI::App& command, std::string& configs);

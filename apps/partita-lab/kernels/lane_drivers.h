@@ -21,8 +21,8 @@ struct LaneDriverFlags {
       {};  // file of CUDA's or HIP's driver library; empty: the installed one
 };
 
-// Adds --lane-driver, which takes `more` words, --device and --library; --gpu and --atom are the
-// command's.
+// Adds --lane-driver, which takes `more` words, --device and --library; --topology and --atom
+// are the command's.
 void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags,
                            const std::vector<std::string>& more = {});
 

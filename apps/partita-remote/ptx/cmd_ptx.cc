@@ -383,7 +383,7 @@ Result<Exit> report(Context& context, const PtxFlags& flags, ptx::Machine& machi
 Result<Exit> run_ptx(Context& context, const PtxFlags& flags, Debugger* debugger) {
   const auto text = TRY(context.files.read(flags.file));
   const auto checks = checks_of(flags);
-  const auto grid = extent_of("--grid", flags.grid), block = extent_of("--block", flags.block);
+  const auto grid = extent_of("--blocks", flags.grid), block = extent_of("--block", flags.block);
   if (!checks) return failed(checks.error());
   if (!grid) return failed(grid.error());
   if (!block) return failed(block.error());
@@ -428,7 +428,7 @@ Command add_ptx_run(CLI::App& ptx) {
   add_launch_flags(*command, *flags);
   within(*command, "--units", flags->units, 1, kMaxUnits);
   command->footer(
-      "partita ptx run vadd.ptx --kernel vadd --grid 4 --block 256 --arg buffer:f32:1000:ramp "
+      "partita ptx run vadd.ptx --kernel vadd --blocks 4 --block 256 --arg buffer:f32:1000:ramp "
       "--arg buffer:f32:1000:1 --arg buffer:f32:1000 --arg u32:1000 --check all --dump 2:8");
   return {command, [flags](Context& context) { return run_ptx(context, *flags, nullptr); }};
 }

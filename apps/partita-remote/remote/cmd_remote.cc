@@ -323,7 +323,7 @@ Command add_remote_run(CLI::App& remote) {
         flags->check);
   within(*command, "--fault-exit", flags->fault_exit, 0, 255);
   takes(*command, "--record", flags->record, "--record-kernels", flags->record_kernels);
-  CLI::Option* const server = command->get_option("--server");
+  CLI::Option* const server = command->get_option("--server-address");
   within(flag(*command, "--units", flags->own.units), 1, hw::kMaxUnits)->excludes(server);
   within(flag(*command, "--devices", flags->own.devices), 1, kMostDevices)->excludes(server);
   flag(*command, "--kernel-times", flags->own.kernel_times)->excludes(server);
@@ -333,7 +333,7 @@ Command add_remote_run(CLI::App& remote) {
       ->type_name("PROGRAM");
   return runs(command, flags, run_remote,
               "partita remote run -- ./vectorAdd\n"
-              "partita remote run --server tcp:gpu1:7070 --profile 2g.20gb -- python train.py");
+              "partita remote run --server-address tcp:gpu1:7070 --profile 2g.20gb -- ./vectorAdd");
 }
 
 // partita remote doctor: whether a program can run remotely, said beforehand.
@@ -553,7 +553,7 @@ Command add_remote_stop(CLI::App& remote) {
     std::string directory, id;
   };
   auto [command, flags] = adding<Flags>(remote, "stop", "End a session");
-  command->add_option("ID", flags->id, "As `remote sessions` shows it")->required();
+  command->add_option("ID", flags->id, "Session ID, as `remote sessions` shows it")->required();
   flag(*command, "--state-dir", flags->directory);
   command->footer("partita remote stop 4711.3");
   return {command, [flags](Context& context) {
@@ -691,18 +691,18 @@ Command add_trace_stats(CLI::App& trace) {
 Command add_trace_replay(CLI::App& trace) {
   auto [command, flags] = adding<TraceFlags>(
       trace, "replay",
-      "Send the client's frames to a server again and compare the answers' status");
+      "Replay the client's frames to a server and compare the status of the answers");
   file_argument(*command, "FILE", flags->file, "The recording")->required();
   flag(*command, "--server-address", flags->server)->required();
   takes(*command, "--profile", flags->shape, "--token-file", flags->token_file);
   one_of(*command, "--speed", flags->pace, {"fast", "recorded"});
   return runs(command, flags, run_trace_replay,
-              "partita remote trace replay run.trace --server unix:/run/partita.sock");
+              "partita remote trace replay run.trace --server-address unix:/run/partita.sock");
 }
 
 Command add_remote_trace(CLI::App& remote) {
   CLI::App* trace = remote.add_subcommand(
-      "trace", "Look at a connection that was recorded by `partita remote run --record`");
+      "trace", "Inspect a connection recorded by `partita remote run --record`");
   return group_of(trace,
                   {add_trace_show(*trace), add_trace_stats(*trace), add_trace_replay(*trace)});
 }
@@ -730,14 +730,15 @@ struct TunnelFlags {
 
 Result<std::unique_ptr<remote::Forwarder>> open_tunnel(const TunnelFlags& flags) {
   if (flags.server.empty() == flags.sessions.empty())
-    return bad_input("--server", "the client's end needs --server, the server's end --sessions");
+    return bad_input("--server-address",
+                     "the client's end needs --server-address, the server's end --sessions-at");
   remote::Net& net = remote::system_net();
   if (!flags.server.empty()) {
-    if (flags.client.ca_file.empty()) return bad_input("--ca", "is needed with --server");
+    if (flags.client.ca_file.empty()) return bad_input("--ca", "is needed with --server-address");
     return remote::client_tunnel(net, flags.listen, flags.server, flags.client);
   }
   if (flags.host.certificate_file.empty() || flags.host.key_file.empty())
-    return bad_input("--tls-cert", "is needed with --sessions, and so is --tls-key");
+    return bad_input("--tls-cert", "is needed with --sessions-at, and so is --tls-key");
   return remote::server_tunnel(net, flags.listen, flags.sessions, flags.host);
 }
 
@@ -756,17 +757,17 @@ Result<Exit> run_tunnel(Context& context, const TunnelFlags& flags) {
 
 Command add_remote_tunnel(CLI::App& remote) {
   auto [command, flags] = adding<TunnelFlags>(
-      remote, "tunnel", "Carry sessions to another host under TLS; one end runs on each host");
+      remote, "tunnel", "Tunnel sessions to another host over TLS; run one end on each host");
   flag(*command, "--listen", flags->listen)->required();
   takes(*command, "--server-address", flags->server, "--ca", flags->client.ca_file, "--name",
         flags->client.name, "--sessions-at", flags->sessions, "--tls-cert",
         flags->host.certificate_file, "--tls-key", flags->host.key_file);
-  return runs(
-      command, flags, run_tunnel,
-      "partita remote tunnel --listen 0.0.0.0:7443 --sessions unix:/run/partita.sock "
-      "--tls-cert gpu.pem --tls-key gpu.key\n"
-      "partita remote tunnel --listen unix:/tmp/gpu.sock --server gpu.example:7443 --ca ca.pem\n"
-      "partita remote run --server unix:/tmp/gpu.sock -- ./program");
+  return runs(command, flags, run_tunnel,
+              "partita remote tunnel --listen 0.0.0.0:7443 --sessions-at unix:/run/partita.sock "
+              "--tls-cert gpu.pem --tls-key gpu.key\n"
+              "partita remote tunnel --listen unix:/tmp/gpu.sock --server-address gpu.example:7443 "
+              "--ca ca.pem\n"
+              "partita remote run --server-address unix:/tmp/gpu.sock -- ./program");
 }
 
 }  // namespace

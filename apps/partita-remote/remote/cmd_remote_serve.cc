@@ -707,7 +707,7 @@ class GpuPartMaker final : public remote::server::PartMaker {
                        fmt::format("MIG is off on GPU {}: no instances can be made; `--shape gpu` "
                                    "lends the whole GPU",
                                    gpu),
-                       "--gpu"});
+                       "--gpu-index"});
       std::vector<ProfileInfo> profiles = TRY(opened_.driver->profiles(gpu));
       std::erase_if(profiles, [](const ProfileInfo& one) { return !exec::is_plain(one.name); });
       profiles_.push_back(std::move(profiles));
@@ -823,7 +823,7 @@ Result<std::string> token_of(Context& context, const std::string& file) {
 Result<void> set_user(const std::string& name, remote::server::SandboxOptions& sandbox) {
   if (name.empty()) return {};
   const passwd* const user = ::getpwnam(name.c_str());
-  if (user == nullptr) return bad_input("--user", fmt::format("there is no user {}", name));
+  if (user == nullptr) return bad_input("--run-as", fmt::format("there is no user {}", name));
   sandbox.uid = static_cast<long>(user->pw_uid);
   sandbox.gid = static_cast<long>(user->pw_gid);
   return {};
@@ -834,7 +834,7 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
   if (flags.memory_mib == 0 && flags.parts.backend == "cpu") flags.memory_mib = kCpuMemoryMib;
   flags.parts.memory = static_cast<std::uint64_t>(flags.memory_mib * kMebibyte);
   if (!flags.gpus.empty() && flags.parts.backend != "cuda")
-    return bad_input("--gpu", "instances are made for --backend cuda");
+    return bad_input("--gpu-index", "instances are made for --backend cuda");
   if (flags.parts.devices > 1 && (flags.parts.backend != "cpu" || !flags.kernels.plan.empty()))
     return bad_input("--devices", "several are for --backend cpu, without --kernel-plan");
   flags.parts.on_demand = !flags.gpus.empty();
@@ -944,8 +944,7 @@ void add_guard_flags(CLI::App& command, RemoteServeFlags& flags) {
 
 Command add_remote_serve(CLI::App& remote) {
   auto [command, flags] = adding<RemoteServeFlags>(
-      remote, "serve",
-      "Give parts of this machine to programs that were started with `remote run`");
+      remote, "serve", "Serve parts of this machine to programs started with `remote run`");
   flag(*command, "--listen", flags->listen);
   add_part_flags(*command, *flags);
   within(*command, "--warm", flags->warm, 0, kMaxSessions);

@@ -302,8 +302,7 @@ Result<Exit> run_agent_weeks(Context& context, const WeeksFlags& flags) {
 
 Command add_agent(CLI::App& app) {
   auto [command, flags] = adding<AgentFlags>(
-      app, "agent",
-      "Keep this node as it is wanted: watch rates and health, plan, judge, apply, repair");
+      app, "agent", "Keep this node as wanted: watch rates and health, plan, judge, apply, repair");
   add_live_flags(*command, flags->live);
   within(flag(*command, "--simulate", flags->weeks.days), 1, control::kMostSimDays);
   takes(*command, "--node", flags->weeks.machine, "--tasks", flags->weeks.tasks, "--calm",

@@ -756,9 +756,9 @@ Command add_batch_run(CLI::App& batch) {
   add_record(*command, *flags);
   return runs(command, flags, run_batch_run,
               "partita apply schedule.json --tasks tasks.csv --retries 1 --timeout 3x\n"
-              "partita apply --tasks tasks.csv --gpu 0 --format json -o report.json\n"
+              "partita apply --tasks tasks.csv --gpu-index 0 --format json -o report.json\n"
               "partita apply --tasks tasks.csv --driver sim --command 'sleep {seconds}'\n"
-              "partita apply schedule.json --tasks tasks.csv --driver sim --simulate");
+              "partita apply schedule.json --tasks tasks.csv --driver sim --rehearse");
 }
 
 }  // namespace

@@ -595,10 +595,10 @@ Command add_dra(CLI::App& app) {
   takes(*command, "--token-file", flags->api.token_file, "--tls-ca", flags->api.ca_file);
   flag(*command, "--node-name", flags->node, "Default: $NODE_NAME, else the machine's");
   flag(*command, "--interval", flags->every)->default_str(flags->every);
-  flag(*command, "--metrics", flags->energy.file, "Of what claims and their pods take");
+  flag(*command, "--metrics", flags->energy.file, "Energy per claim and pod");
   flag(*command, "--powercap", flags->energy.powercap)->capture_default_str();
   flag(*command, "--cgroups", flags->energy.cgroups)->capture_default_str();
-  flag(*command, "--wait", flags->patience, "For another command that changes the node")
+  flag(*command, "--wait", flags->patience, "While another command changes the node")
       ->default_str(flags->patience);
   add_device_flags(*command, flags->device);
   return runs(command, flags, run_dra,

@@ -370,7 +370,7 @@ void add_rules(CLI::App& command, AttributionFlags& flags) {
 
 Command add_energy_attribute(CLI::App& energy) {
   auto [command, flags] = adding<AttributionFlags>(
-      energy, "attribute", "Tell how many joules each tenant, service, task and request took");
+      energy, "attribute", "Attribute energy to tenants, services, tasks and requests");
   add_inputs(*command, *flags);
   add_device_flags(*command, flags->device);
   add_rules(*command, *flags);
@@ -516,7 +516,7 @@ Command add_top(CLI::App& app) {
 
 Command add_energy(CLI::App& app) {
   CLI::App* energy = app.add_subcommand(
-      "energy", "Tell joules apart: what accesses cost, and what each tenant of a GPU took");
+      "energy", "Account for energy: what accesses cost, and what each tenant of a GPU used");
   energy->footer("partita energy attribute --telemetry log.jsonl --plan plan.json --compare");
   std::vector<Command> commands = add_elsewhere(*energy, "energy");
   commands.push_back(add_energy_attribute(*energy));

@@ -135,11 +135,12 @@ Command add_power_table(CLI::App& power) {
   within(*command, "--board-idle", flags->idle, 0, 5'000);
   add_watts(*command, "--unit-idle", flags->unit_idle,
             "A unit that is clocked and has no work, highest clock");
-  add_watts(*command, "--unit-busy", flags->unit_busy, "What a busy unit takes more");
+  add_watts(*command, "--unit-busy", flags->unit_busy, "Additional power of a busy unit");
   within(*command, "--unit-step", flags->model.unit_step, 1, 512);
   add_output_file(*command, flags->output);
   return runs(command, flags, run_table,
-              "partita power table --models vgg,bert --profiles data/published/reef --gpu MI50 -o "
+              "partita power table --models vgg,bert --kernel-profiles data/published/reef "
+              "--topology MI50 -o "
               "mi50.csv");
 }
 
@@ -254,7 +255,7 @@ Command add_power_plan(CLI::App& power) {
       power::policy_names())
       ->default_str(flags->policy);
   return runs(command, flags, run_power_plan,
-              "partita plan --services services.yaml --table mi50.csv --gpu MI50 --gpus 4\n"
+              "partita plan --services services.yaml --table mi50.csv --topology MI50 --gpus 4\n"
               "partita plan --services one.yaml --table mi50.csv --policy cofris-cu --format json");
 }
 
@@ -297,13 +298,13 @@ Result<decide::PowerComparison> comparison_of(const PowerSimulateFlags& flags) {
   decide::PowerComparison how;
   how.policies = flags.policies.empty() ? power::policy_names() : split(flags.policies, ',');
   const auto poll = TRY(parse_duration("--poll", flags.poll));
-  const auto memory = TRY(duration_or_zero("--memory", flags.memory));
+  const auto memory = TRY(duration_or_zero("--look-back", flags.memory));
   const auto delay = TRY(duration_or_zero("--delay", flags.delay));
   how.control.poll = poll;
   how.control.memory = memory;
   if (flags.controller == "predictive" && flags.memory.empty()) how.control.memory = {10};
   if (flags.controller == "table" && memory.value > 0)
-    return bad_input("--memory", "it is for --controller predictive");
+    return bad_input("--look-back", "it is for --controller predictive");
   how.control.guard = flags.guard;
   how.control.rescue = flags.guard > 0;
   how.control.hysteresis = flags.hysteresis;
@@ -507,9 +508,10 @@ Command add_power_simulate(CLI::App& power) {
   add_control_flags(*command, *flags);
   flag(*command, "--strict", flags->require);
   add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(command, flags, run_power_simulate,
-              "partita simulate --services mi50.yaml --table mi50.csv --gpu MI50 --alone --at-most "
-              "--trace data/published/swim/fb09-0.csv");
+  return runs(
+      command, flags, run_power_simulate,
+      "partita simulate --services mi50.yaml --table mi50.csv --topology MI50 --alone --at-most "
+      "--trace data/published/swim/fb09-0.csv");
 }
 
 struct FollowFlags {
@@ -646,11 +648,12 @@ Result<Exit> run_power_run(Context& context, const FollowFlags& flags) {
   auto controller = TRY(power::make_controller(problem, control));
   const auto services = TRY(services_of(context, flags, problem));
   if (problem.services.size() > 1 && flags.shares.empty() && !flags.dry_run)
-    return bad_input("power run",
-                     fmt::format("{} services share the GPU, and what the controller counts on "
-                                 "holds only if each keeps to its units; no driver sets that. "
-                                 "--shares FILE tells whoever does (CU masks, MPS percentages)",
-                                 problem.services.size()));
+    return bad_input(
+        "power run",
+        fmt::format("{} services share the GPU, and what the controller counts on "
+                    "holds only if each keeps to its units; no driver sets that. "
+                    "--shares-file FILE tells whoever does (CU masks, MPS percentages)",
+                    problem.services.size()));
   const OpenDriver opened = TRY(open_driver(context, flags.device));
   StopRequest stop;
   const auto end_ns = [&]() -> std::int64_t {
@@ -738,7 +741,8 @@ Result<std::vector<int>> gpus_of(const std::string& text, int count) {
   for (const std::string& word : split(text, ',')) {
     const auto gpu = parse_number<int>(word);
     if (!gpu || *gpu < 0 || *gpu >= count)
-      return bad_input("--gpus", fmt::format("'{}': this node has GPUs 0 to {}", word, count - 1));
+      return bad_input("--gpu-index",
+                       fmt::format("'{}': this node has GPUs 0 to {}", word, count - 1));
     gpus.push_back(*gpu);
   }
   return gpus;
@@ -770,8 +774,9 @@ Result<device::PowerSettings> wanted_of(device::NodeDriver& driver, int gpu,
   if (clocks) wanted.clocks = clocks;
   const bool limited = wanted.limit && board.least_limit && board.most_limit;
   if (limited && (*wanted.limit < *board.least_limit || *wanted.limit > *board.most_limit))
-    return bad_input("--limit", fmt::format("GPU {} can be limited to {:g} to {:g} W", gpu,
-                                            board.least_limit->value, board.most_limit->value));
+    return bad_input("--power-limit",
+                     fmt::format("GPU {} can be limited to {:g} to {:g} W", gpu,
+                                 board.least_limit->value, board.most_limit->value));
   if (wanted.clocks && !board.clocks.empty() &&
       (wanted.clocks->low < board.clocks.front() || wanted.clocks->high > board.clocks.back()))
     return bad_input("--clocks",
@@ -811,7 +816,7 @@ Result<void> set_all(actuate::PowerGuard& guard, const Wanted& all) {
 
 Result<Exit> run_set(Context& context, const SetFlags& flags) {
   if (flags.limit == 0 && flags.clocks.empty())
-    return bad_input("power set", "wants --limit, --clocks or both");
+    return bad_input("power set", "give --power-limit, --clocks or both");
   std::optional<Seconds> hold;
   if (!flags.hold.empty()) hold = TRY(parse_duration("--hold", flags.hold));
   const OpenDriver opened = TRY(open_driver(context, flags.device));
@@ -898,7 +903,7 @@ Command add_power_set(CLI::App& power) {
   within(flag(*command, "--power-limit", flags->limit), 1, 5'000);
   takes(*command, "--clocks", flags->clocks, "--hold", flags->hold, "--dry-run", flags->dry_run);
   return runs(command, flags, run_set,
-              "partita power set --limit 300 --gpus 0\n"
+              "partita power set --power-limit 300 --gpu-index 0\n"
               "partita power set --clocks 1200 --hold 1h --driver sim --machine machine.yaml");
 }
 

@@ -119,7 +119,7 @@ Result<void> set_weights(const std::string& path, const std::string& commands) {
   const std::string line = commands + "\n";
   if (::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(line.size()))
-    return environment_error(path, "it does not read");
+    return environment_error(path, "cannot write to the socket");
   std::string answer;
   char piece[1024];
   for (ssize_t got; (got = ::read(socket.get(), piece, sizeof piece)) > 0;)
@@ -380,15 +380,15 @@ Command below(CLI::App& group, const char* name, const char* about, Run run) {
   flag(*command, "--settings", flags->config);
   add_fleet_flags(*command, flags->place);
   if (word == "plan") {
-    command->add_option("FILE", flags->file, "A services file; without it what is wanted now");
+    command->add_option("FILE", flags->file, "A services file (default: what is wanted now)");
     takes(*command, "--profiles", flags->profiles, "--catalogue", flags->catalogue);
   }
   if (word == "apply") command->add_option("FILE", flags->file, "A services file")->required();
   if (word == "plan" || word == "apply") add_wishes(*command, *flags);
   if (word == "approve")
-    command->add_option("DIGEST", flags->word, "Of the decision; without it the one that waits");
+    command->add_option("DIGEST", flags->word, "Digest of the decision (default: the pending one)");
   if (word == "explain")
-    command->add_option("NODE|SERVICE", flags->word, "One of them; without it all parts");
+    command->add_option("NODE|SERVICE", flags->word, "A node or a service (default: all)");
   if (word == "drain") {
     command
         ->add_option("NODE", flags->word, "A node of the fleet; or a feed, PDU or rack that failed")
@@ -452,14 +452,14 @@ Result<Exit> run_balance(Context& context, const BalanceFlags& flags) {
 Command add_fleet(CLI::App& app) {
   CLI::App* group = app.add_subcommand("fleet", "Many nodes: what they carry, and what is wanted");
   return group_of(
-      group,
-      {below(*group, "status", "Nodes and services of the fleet", run_status),
-       below(*group, "plan", "What a leader would change; 1 where room is missing", run_plan),
-       below(*group, "apply", "Say which services the fleet shall carry", run_apply),
-       below(*group, "approve", "Say yes to the decision that waits", run_approve),
-       below(*group, "explain", "Why nodes carry what they carry", run_explain),
-       below(*group, "drain", "Move a node's services to others", run_drain),
-       below(*group, "history", "What leaders did", run_history)});
+      group, {below(*group, "status", "Show the fleet's nodes and services", run_status),
+              below(*group, "plan",
+                    "Show what a leader would change; exit status 1 if room is missing", run_plan),
+              below(*group, "apply", "Set the services of the fleet", run_apply),
+              below(*group, "approve", "Approve the pending decision", run_approve),
+              below(*group, "explain", "Explain why services are on their nodes", run_explain),
+              below(*group, "drain", "Move a node's services to others", run_drain),
+              below(*group, "history", "Show what the fleet's leaders did", run_history)});
 }
 
 }  // namespace partita::cli

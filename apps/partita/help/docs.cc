@@ -16,8 +16,8 @@ constexpr std::size_t kWidth = 80;
 FlagDoc flag_doc(const CLI::Option& option) {
   FlagDoc flag;
   for (const std::string& name : option.get_snames()) flag.names.push_back("-" + name);
-  // Those behind the first are older, and only understood.
-  if (!option.get_lnames().empty()) flag.names.push_back("--" + option.get_lnames().front());
+  for (const std::string& name : option.get_lnames())
+    (&name == &option.get_lnames().front() ? flag.names : flag.older).push_back("--" + name);
   if (option.get_positional()) flag.names = {option.get_name(true)};
   if (option.get_items_expected_max() > 0) flag.value = option.get_type_name();
   flag.text = option.get_description();
@@ -132,6 +132,7 @@ std::string everywhere_help(const CommandDoc& command) {
 
 void describe_flag(Form& f, FlagDoc& flag) {
   f.notes("names", flag.names, {}, "its spellings");
+  f.notes("older", flag.older, {}, "its older spellings, which are understood and not shown");
   f.note("value", flag.value, "what stands behind it; empty: nothing");
   f.note("text", flag.text, "what it means");
   f.note("default", flag.standard, "for people");
@@ -284,12 +285,12 @@ Result<Exit> run_schema(Context& context, const Program& program, const std::str
     known.push_back({std::string(kind.name), std::string(kind.about)});
   }
   if (program.whole) {
-    for (const std::string_view other : kOtherPrograms)
-      if (const std::string said = name.empty() ? "" : said_by(other, "schema " + name);
-          !said.empty())
-        return finish(context, output, said);
     known = with_others({{}, std::move(known)}).kinds;
     std::ranges::sort(known, {}, &KindDoc::name);
+    if (std::ranges::find(known, name, &KindDoc::name) != known.end())
+      for (const std::string_view other : kOtherPrograms)
+        if (const std::string said = said_by(other, "schema " + name); !said.empty())
+          return finish(context, output, said);
   }
   for (const KindDoc& kind : known) {
     names.push_back(kind.name);
@@ -306,7 +307,7 @@ Command add_schema(CLI::App& app, const Program& program) {
       "schema", "Print the JSON Schema of a kind of document; without a kind list them");
   auto kind = std::make_shared<std::string>();
   auto output = std::make_shared<Output>();
-  command->add_option("KIND", *kind, "The kind, as in the document's `kind`")->type_name("KIND");
+  command->add_option("KIND", *kind, "Kind of document, as in its `kind`")->type_name("KIND");
   add_output_file(*command, output->file);
   command->footer("partita schema ServingPlan");
   return {command, [&program, kind, output](Context& context) {
@@ -328,7 +329,8 @@ Command add_docs(CLI::App& app, const Program& program) {
 
 const std::vector<std::string> kExitStatuses = {
     "0  done",
-    "1  the answer is no: infeasible, violations found, SLO or deadline missed under --require",
+    "1  the answer is no: infeasible, violations found, SLO or deadline missed (--require, "
+    "--strict)",
     "2  bad usage or bad input: FILE:LINE or the flag is named, nothing is written",
     "3  the environment refused: driver, file system, network",
 };

@@ -27,6 +27,7 @@ struct FlagDoc {
   std::string standard;  // the default, for people; may be empty
   bool required = false;
   bool everywhere = false;  // every command has it
+  std::vector<std::string> older = {};  // names that are understood and not shown
 };
 
 struct CommandDoc {

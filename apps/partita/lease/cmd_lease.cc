@@ -160,7 +160,7 @@ CLI::Option* add_owner(CLI::App& command, LeaseFlags& flags) {
 }
 
 void add_patience(CLI::App& command, LeaseFlags& flags) {
-  flag(command, "--wait", flags.patience, "For another command that changes the node")
+  flag(command, "--wait", flags.patience, "While another command changes the node")
       ->default_str(kPatience);
 }
 
@@ -275,7 +275,7 @@ Result<LeaseAnswer> LeaseDesk::list() {
 
 Command add_lease(CLI::App& app) {
   auto [command, flags] =
-      adding<LeaseFlags>(app, "lease", "Hold an instance: make one for OWNER, or say which it has");
+      adding<LeaseFlags>(app, "lease", "Lease an instance to OWNER, or show the one that it has");
   flag(*command, "--profile", flags->wanted.profile);
   add_owner(*command, *flags);
   within(flag(*command, "--gpu-index", flags->gpu), 0, 1e6);

@@ -487,7 +487,7 @@ Command add_drain(CLI::App& app) {
   takes(*command, "--state-dir", flags->state_dir, "--why", flags->why, "--hooks", flags->hooks);
   within(flag(*command, "--wait", flags->timeout), 0, kMaxWait);
   return runs(command, flags, run_drain,
-              "partita drain 0 --timeout 120\n"
+              "partita drain 0 --wait 120\n"
               "partita drain 0 --hooks /etc/partita/agent.yaml");
 }
 

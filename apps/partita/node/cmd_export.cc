@@ -182,9 +182,7 @@ void add_particular(CLI::App& command, ExportFlags& flags) {
   only(flag(command, "--runtime", balance.balancer.stats_socket), "haproxy");
   balancers(flag(command, "--fleet", balance.place.endpoints));
   balancers(flag(command, "--fleet-name", balance.place.name));
-  const FlagWords& settings = words_of("--settings");  // its older name is the program's here
-  balancers(command.add_option("--settings", balance.settings, std::string(settings.text))
-                ->type_name(std::string(settings.value)));
+  balancers(flag(command, "--settings", balance.settings));
   only(flag(command, "--watch", balance.watch), "haproxy|nginx|envoy|kubernetes");
   only(flag(command, "--interval", balance.interval)->default_str(balance.interval),
        "haproxy|nginx|envoy|kubernetes");
@@ -305,7 +303,7 @@ Command add_import(CLI::App& app) {
   takes(*command, "--label", flags->source.label, "--gpu", flags->source.gpu);
   within(flag(*command, "--gpus", flags->source.gpus), 1, decide::kMaxForeignGpus);
   flag(*command, "--node", flags->source.node);
-  within(flag(*command, "--gpu-memory", flags->gpu_memory_gib, "Of each task of sacct and sbatch"),
+  within(flag(*command, "--gpu-memory", flags->gpu_memory_gib, "For each task of sacct and sbatch"),
          0, 1e6);
   flag(*command, "--catalogue", flags->catalogue);
   add_output(*command, flags->output, {"text", "json"});

@@ -295,8 +295,9 @@ Command add_explain(CLI::App& app) {
   auto [command, flags] = adding<ExplainFlags>(
       app, "explain",
       "Explain a change: why, what else was considered, who approved it, its steps");
-  within(command->add_option("CHANGE", flags->change,
-                             "Its number, as `partita history` shows it; without: the last one"),
+  within(command->add_option(
+             "CHANGE", flags->change,
+             "Number of the change, as `partita history` shows it (default: the last one)"),
          1, 9e15);
   add_past(*command, flags->past);
   add_output(*command, flags->output, {"text", "json"});

@@ -569,7 +569,7 @@ void add_what(CLI::App& command, QueueFlags& flags) {
   queue::Spec& spec = flags.spec;
   command
       .add_option("COMMAND", flags.words,
-                  "What the shell runs: one text, or a program and its arguments behind --")
+                  "Shell command: one text, or a program and its arguments behind --")
       ->type_name("COMMAND");
   takes(command, "--submission", flags.file, "--task-name", spec.name, "--for-user", spec.user,
         "--directory", spec.directory);
@@ -586,7 +586,7 @@ void add_needs(CLI::App& command, QueueFlags& flags) {
   spec.memory_gib = 0;
   within(flag(command, "--gpu-memory", *spec.memory_gib), 0, 1e6);
   flag(command, "--profile", spec.profiles, "3g is any shape of three slices");
-  within(flag(command, "--gpus", spec.gpus, "Without --profile and --gpu-memory: whole ones"), 1,
+  within(flag(command, "--gpus", spec.gpus, "Whole GPUs without --profile and --gpu-memory"), 1,
          queue::kMaxGpus);
   flag(command, "--takes", flags.times);
   within(flag(command, "--cpu-cores", spec.cpus), 0, 1e6);
@@ -604,9 +604,9 @@ void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
         "--share", flags->serve.shares);
   flag(*command, "--urgent-after", flags->serve.patience)->capture_default_str();
   add_tariff_flags(*command, flags->serve.tariff);
-  within(flag(*command, "--cpu-cores", flags->serve.cpus, "Without it they are not counted"), 0,
+  within(flag(*command, "--cpu-cores", flags->serve.cpus, "Without it cores are not limited"), 0,
          1e6);
-  within(flag(*command, "--ram", flags->serve.ram_gib, "Without it it is not counted"), 0, 1e6);
+  within(flag(*command, "--ram", flags->serve.ram_gib, "Without it memory is not limited"), 0, 1e6);
 }
 
 }  // namespace
@@ -666,23 +666,24 @@ Command add_queue(CLI::App& app) {
   CLI::App* submit = queue->add_subcommand("submit", "Submit a task; prints its number");
   add_what(*submit, *flags);
   add_needs(*submit, *flags);
-  CLI::App* list = queue->add_subcommand("list", "What waits and runs");
+  CLI::App* list = queue->add_subcommand("list", "List waiting and running tasks");
   flag(*list, "--all", flags->all);
-  static constexpr std::pair<const char*, const char*> kOfOne[] = {{"show", "One task"},
-                                                                   {"logs", "What a task printed"}};
+  static constexpr std::pair<const char*, const char*> kOfOne[] = {
+      {"show", "Show a task"}, {"logs", "Print a task's output"}};
   static constexpr std::pair<const char*, const char*> kOfMany[] = {
-      {"cancel", "End tasks, or do not begin them"},
-      {"hold", "Do not begin tasks"},
-      {"release", "Let tasks begin that were held"}};
+      {"cancel", "Cancel tasks, running or not"},
+      {"hold", "Put waiting tasks on hold"},
+      {"release", "Release tasks that are on hold"}};
   for (const auto& [name, about] : kOfOne)
     within(queue->add_subcommand(name, about)->add_option("TASK", flags->task, "Its number"), 1,
            kMostTask)
         ->required();
   for (const auto& [name, about] : kOfMany)
     queue->add_subcommand(name, about)
-        ->add_option("TASK", flags->which, "Their numbers, and ranges such as 14-20")
+        ->add_option("TASK", flags->which, "Numbers of tasks, and ranges such as 14-20")
         ->required();
-  CLI::App* wait = queue->add_subcommand("wait", "Wait for tasks; 1 where one is not done");
+  CLI::App* wait =
+      queue->add_subcommand("wait", "Wait until tasks have ended; exit status 1 if one failed");
   within(wait->add_option("TASK", flags->tasks, "Their numbers"), 1, kMostTask)->required();
   for (CLI::App* command : queue->get_subcommands({})) {
     if (command->get_name() == "serve") continue;

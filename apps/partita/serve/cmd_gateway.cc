@@ -356,7 +356,7 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
   takes(command, "--grpc", flags.grpc, "--tokens", flags.tokens, "--oidc", flags.oidc,
         "--allow-origin", flags.front.origins, "--compress", flags.front.compress, "--tls-cert",
         flags.front.tls_certificate, "--tls-key", flags.front.tls_key);
-  flag(command, "--tls-ca", flags.tls_ca, "Here: who signed the other gateways' certificates")
+  flag(command, "--tls-ca", flags.tls_ca, "CA of the other gateways")
       ->needs(flag(command, "--peer-token", flags.peer_token));
   within(command, "--queue-limit", flags.core.queue_limit, 1, 1'000'000);
   within(command, "--memory", flags.memory_mib, 1, 1'000'000);
@@ -366,9 +366,9 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
   flag(command, "--engine", flags.engines);
   one_of(command, "--route", flags.route, {"tokens", "round-robin", "least-requests"});
   flag(command, "--stream-idle", flags.stream_idle)->capture_default_str();
-  flag(command, "--services", flags.services, "Here: language models beside the assignment's");
-  flag(command, "--profiles", flags.profiles, "Here: of language models, with --gpu")
-      ->needs(flag(command, "--gpu", flags.gpu, "Here: whose --profiles are meant"));
+  flag(command, "--services", flags.services, "Language models beside those of the assignment");
+  flag(command, "--profiles", flags.profiles, "Of the language models, with --gpu")
+      ->needs(flag(command, "--gpu", flags.gpu, "Which of the --profiles"));
   takes(command, "--access-log", flags.access_log, "--otlp", flags.front.access_log.otlp,
         "--new-traces", flags.front.new_traces);
   flag(command, "--grace", flags.grace)->capture_default_str();
@@ -378,7 +378,7 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
 
 Command add_gateway(CLI::App& app) {
   auto [command, flags] = adding<GatewayFlags>(
-      app, "gateway", "Take requests for the services of this node and give them to its workers");
+      app, "gateway", "Route requests for this node's services to its workers");
   add_flags(*command, *flags);
   add_device_flags(*command, flags->device);
   return runs(command, flags, run_gateway,

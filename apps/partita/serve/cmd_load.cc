@@ -291,7 +291,7 @@ void add_connection_flags(CLI::App& command, LoadFlags& flags) {
 
 Command add_load(CLI::App& app) {
   auto [command, flags] = adding<LoadFlags>(
-      app, "load", "Send requests to a server when they are due, and compare with the simulator");
+      app, "load", "Generate load on a server, and compare latencies with the simulator");
   add_connection_flags(*command, *flags);
   add_load_traffic(*command, *flags);
   add_server_scenario(*command, *flags);

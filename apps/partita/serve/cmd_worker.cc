@@ -173,7 +173,7 @@ Result<serve::EnginePointer> onnx_engine_of(Context& context, WorkerFlags& flags
                                   .open_bytes = static_cast<std::size_t>(flags.open_bytes)});
   if (engine) return engine;
   const std::string& of = engine.error().context;
-  if ((of == "--shape" && flags.shapes.empty() && file_has_shapes) ||
+  if ((of == "--input-shape" && flags.shapes.empty() && file_has_shapes) ||
       (of == "--carry" && flags.states.empty() && file_has_states))
     engine.error().context = path + "/config.pbtxt";
   return engine;
@@ -265,13 +265,13 @@ Result<void> serve_streams(const WorkerFlags& flags, const serve::LoopOptions& l
   return serve::run_worker(streams, loop);
 }
 
-// Goes where --cpus or --units say; how many threads a batch gets.
+// Goes where --cpus or --instance say; how many threads a batch gets.
 Result<int> pin(const WorkerFlags& flags) {
   if (flags.cpus.empty() && flags.units.empty()) return std::max(1, flags.threads);
   if (!flags.cpus.empty() && !flags.units.empty())
-    return bad_input("--units", "and --cpus say the same thing; give one of them");
+    return bad_input("--instance", "and --cpus say the same thing; give one of them");
   const std::vector<int> cpus =
-      TRY(flags.cpus.empty() ? serve::cpus_of_units("--units", flags.units, serve::usable_cpus())
+      TRY(flags.cpus.empty() ? serve::cpus_of_units("--instance", flags.units, serve::usable_cpus())
                              : serve::parse_cpus("--cpus", flags.cpus));
   TRY(serve::pin_to(cpus));
   if (flags.threads > 0) return flags.threads;

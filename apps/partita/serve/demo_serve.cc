@@ -323,7 +323,7 @@ class ServeDemo : DemoCircle {
     TRY(begin_serving(flags_.port,
                       "'" + program() + "' worker " + worker +
                           " --service {service} --batch {batch} "
-                          "--units {profile}@{start}",
+                          "--instance {profile}@{start}",
                       1));
     say(context_, fmt::format("serving at {0}; try  curl {0}/v2/models/{1}\n", url(), kMlp.name));
     return {};
@@ -587,8 +587,7 @@ Command add_demo_models(CLI::App& demo) {
 
 Command add_demo_serve(CLI::App& demo) {
   auto [command, flags] = adding<ServeFlags>(
-      demo, "serve",
-      "The whole circle on this machine's cores: measure, plan, serve, move under load");
+      demo, "serve", "Measure, plan, serve and move under load, on this machine's cores");
   flag(*command, "--folder", flags->folder)->capture_default_str();
   within(*command, "--port", flags->port, 0, 65535);
   add_seed(*command, flags->seed);
@@ -598,8 +597,7 @@ Command add_demo_serve(CLI::App& demo) {
 
 Command add_demo_llm(CLI::App& demo) {
   auto [command, flags] = adding<LlmFlags>(
-      demo, "llm",
-      "The whole circle of language models on this machine's cores: measure, plan, serve");
+      demo, "llm", "Measure, plan and serve language models on this machine's cores");
   flag(*command, "--folder", flags->folder)->capture_default_str();
   within(*command, "--port", flags->port, 0, 65535);
   add_seed(*command, flags->seed);

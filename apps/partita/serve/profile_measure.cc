@@ -233,7 +233,7 @@ class Team {
     if (!flags.model.empty()) spec.argv.insert(spec.argv.end(), {"--model", flags.model});
     if (flags.spin) spec.argv.emplace_back("--spin");
     for (const std::string& shape : flags.shapes)
-      spec.argv.insert(spec.argv.end(), {"--shape", shape});
+      spec.argv.insert(spec.argv.end(), {"--input-shape", shape});
     for (const std::string& word : flags.worker_flags) spec.argv.push_back(word);
     for (const auto& environment : places.environments) {
       spec.environment = environment;
@@ -374,7 +374,7 @@ class Measurement {
         profile_ = at->second;
       else if (length_of(other) == length_of(shape()) || length_of(other) * length_of(shape()) == 0)
         return bad_input(
-            "--shape",
+            "--input-shape",
             fmt::format("{} has '{}' measured with {}, not with {}, and shapes are "
                         "told apart by their greatest sizes: say another --name",
                         flags_.output, flags_.name, said_shape(other), said_shape(shape())));
@@ -420,7 +420,7 @@ class Measurement {
     return profile::with_bucket(flags_.name, profile::length_of(of_shape));
   }
   static std::string said_shape(const std::string& shape) {
-    return shape.empty() ? "no --shape" : fmt::format("--shape '{}'", shape);
+    return shape.empty() ? "no --input-shape" : fmt::format("--input-shape '{}'", shape);
   }
 
   void show(const serve::MeasurePoint& point, int done, std::int64_t so_far) {
@@ -494,7 +494,7 @@ class Measurement {
 Result<std::unique_ptr<MeasureGround>> ground_of(Context& context, const MeasureFlags& flags,
                                                  const std::string& folder) {
   if (flags.gpu && !flags.cpus.empty())
-    return bad_input("--cpus", "is for measuring on cores, without --gpu");
+    return bad_input("--cpus", "is for measuring on cores, without --gpu-index");
   if (flags.gpu) return gpu_ground(context, flags.device, *flags.gpu, folder);
   if (flags.cpus.empty()) return cpu_ground(context, serve::usable_cpus());
   const std::vector<int> chosen = TRY(serve::parse_cpus("--cpus", flags.cpus));
@@ -562,12 +562,12 @@ Command add_profile_measure(CLI::App& profile) {
   flag(*command, "--kv-time", flags->engine.kv_time)->default_str(flags->engine.kv_time);
   takes(*command, "--told", flags->engine.told, "--against", flags->engine.against);
   flag(*command, "-o,--output", flags->output);
-  return runs(
-      command, flags, run_measure,
-      "partita profile measure --model mlp.onnx --instances 1,2 -o profile.csv\n"
-      "partita profile measure --model resnet50.onnx --gpu 0 --instances 1g,2g,3g -o profile.csv\n"
-      "partita profile measure --openai http://127.0.0.1:8000 --told system=H100-80GB-SXM5 "
-      "-o points.csv");
+  return runs(command, flags, run_measure,
+              "partita profile measure --model mlp.onnx --instances 1,2 -o profile.csv\n"
+              "partita profile measure --model resnet50.onnx --gpu-index 0 --instances 1g,2g,3g -o "
+              "profile.csv\n"
+              "partita profile measure --openai http://127.0.0.1:8000 --told system=H100-80GB-SXM5 "
+              "-o points.csv");
 }
 
 }  // namespace partita::cli

@@ -124,8 +124,8 @@ Result<Exit> remote_batch_run(const Remote& remote) {
   if (!remote.said.positionals().empty())
     return bad_input("SCHEDULE", "an agent schedules tasks itself: hand in --tasks FILE alone");
   for (const char* flag :
-       {"--scheduler", "--seed", "--budget", "--gpu", "--command", "--retries", "--timeout",
-        "--grace", "--patience", "--keep", "--simulate", "--resume", "--state-dir", "--log-dir"})
+       {"--scheduler", "--seed", "--budget", "--gpu-index", "--command", "--retries", "--timeout",
+        "--grace", "--patience", "--keep", "--rehearse", "--resume", "--state-dir", "--log-dir"})
     if (remote.said.given(flag))
       return bad_input(flag,
                        "not with --server: policy.batch of the agent's settings says how "

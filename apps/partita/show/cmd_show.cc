@@ -281,7 +281,7 @@ Command add_show(CLI::App& app) {
   auto [command, flags] = adding<ShowFlags>(app, "show", "Show a document of any kind");
   file_argument(*command, "FILE", flags->file, "A document of any kind (JSON or YAML)")->required();
   flag(*command, "--catalogue", flags->catalogue);
-  flag(*command, "--watch", flags->watch, "Here: whenever it has changed");
+  flag(*command, "--watch", flags->watch, "Each time the file has changed");
   flag(*command, "--interval", flags->interval)->default_str(flags->interval);
   flag(*command, "--rows", flags->rows);
   add_output(*command, flags->output, {"text", "json", "svg", "csv"});

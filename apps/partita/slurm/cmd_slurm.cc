@@ -138,8 +138,7 @@ std::string spank_plugin() {
 
 Command add_slurm_install(CLI::App& slurm) {
   auto [command, flags] = adding<SlurmInstallFlags>(
-      slurm, "install",
-      "Write what Slurm needs: plugin, prolog, epilog, lines for its configuration");
+      slurm, "install", "Write Slurm's plugin, prolog, epilog and lines of configuration");
   add_site_flag(*command, flags->site);
   flag(*command, "--nodes", flags->nodes.names);
   flag(*command, "--gpu", flags->nodes.gpu, "With --nodes: theirs");
@@ -201,8 +200,8 @@ Result<Exit> run_slurm_check(Context& context, const SlurmCheckFlags& flags) {
 }
 
 Command add_slurm_check(CLI::App& slurm) {
-  auto [command, flags] = adding<SlurmCheckFlags>(
-      slurm, "check", "Say what is wrong in Slurm's configuration, a sentence each");
+  auto [command, flags] =
+      adding<SlurmCheckFlags>(slurm, "check", "Check Slurm's configuration and list what is wrong");
   flags->places.folder.clear();
   add_site_flag(*command, flags->site);
   flag(*command, "--etc", flags->places.folder, "Default: where slurm.conf is");
@@ -309,8 +308,7 @@ Result<Exit> run_slurm_serve(Context& context, const SlurmServeFlags& flags) {
 
 Command add_slurm_serve(CLI::App& slurm) {
   auto [command, flags] = adding<SlurmServeFlags>(
-      slurm, "serve",
-      "Give jobs that wait for MIG instances their nodes and places, as long as it runs");
+      slurm, "serve", "Place jobs that wait for MIG instances, until it is stopped");
   add_site_flag(*command, flags->site);
   flag(*command, "--interval", flags->every)->default_str(flags->every);
   flag(*command, "--keep-after", flags->patience)->default_str(flags->patience);

@@ -48,8 +48,8 @@ Result<int> parse_index(const std::string& text, const device::NodeState& node) 
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, index);
   if (error != std::errc{} || rest != end || index < 0 || at(index) >= node.gpus.size()) {
-    return bad_input("--gpu", fmt::format("'{}' is not the index of a GPU; this node has {}", text,
-                                          gpus_text(node)));
+    return bad_input("--gpu-index", fmt::format("'{}' is not the index of a GPU; this node has {}",
+                                                text, gpus_text(node)));
   }
   return index;
 }
@@ -99,7 +99,7 @@ Result<std::vector<int>> named_gpus(const std::string& flag, const device::NodeS
   for (const std::string& word : split(flag, ',')) {
     const int index = TRY(parse_index(word, node));
     if (std::ranges::count(named, index) > 0)
-      return bad_input("--gpu", fmt::format("GPU {} is listed twice", index));
+      return bad_input("--gpu-index", fmt::format("GPU {} is listed twice", index));
     TRY(check_usable(node.gpus[at(index)]));
     named.push_back(index);
   }
@@ -123,8 +123,8 @@ Result<std::vector<int>> matching_gpus(const plan::BatchProblem& problem,
                                        const device::NodeState& node, const std::vector<int>& named,
                                        const std::string& schedule) {
   if (!named.empty() && named.size() != problem.gpus.size()) {
-    return bad_input("--gpu", fmt::format("names {} GPUs, {} is for {}", named.size(), schedule,
-                                          problem.gpus.size()));
+    return bad_input("--gpu-index", fmt::format("names {} GPUs, {} is for {}", named.size(),
+                                                schedule, problem.gpus.size()));
   }
   std::vector<int> chosen;
   for (std::size_t g = 0; g < problem.gpus.size(); ++g) {

@@ -12,8 +12,8 @@
 
 namespace partita::carry {
 
-// Indices of the node's GPUs from --gpu ("0,2"); empty where the flag is. Bad input: no such GPU,
-// one twice. environment: MIG is off there, or the model unknown; lost.
+// Indices of the node's GPUs from --gpu-index ("0,2"); empty where the flag is. Bad input: no such
+// GPU, one twice. environment: MIG is off there, or the model unknown; lost.
 Result<std::vector<int>> named_gpus(const std::string& flag, const device::NodeState& node);
 
 // All of the node that have MIG on and a model of the catalogue. Environment when there is none.

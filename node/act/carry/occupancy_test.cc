@@ -69,11 +69,12 @@ TEST(Occupancy, MatchesGpusByModel) {
 
 TEST(Occupancy, SaysWhatANodeHas) {
   EXPECT_EQ(said(named_gpus("6", node())),
-            "--gpu: '6' is not the index of a GPU; this node has GPU 0 A30-24GB, GPU 1 A100-80GB, "
-            "GPU 2 A30-24GB, GPU 3 A30-24GB (MIG off), GPU 4 A30-24GB (lost), GPU 5 NVIDIA board");
+            "--gpu-index: '6' is not the index of a GPU; this node has GPU 0 A30-24GB, GPU 1 "
+            "A100-80GB, GPU 2 A30-24GB, GPU 3 A30-24GB (MIG off), GPU 4 A30-24GB (lost), GPU 5 "
+            "NVIDIA board");
   for (const std::string wrong : {"-1", "x", "1x", "", " 1"})
     EXPECT_FALSE(named_gpus("0," + wrong, node())) << wrong;
-  EXPECT_EQ(said(named_gpus("0,0", node())), "--gpu: GPU 0 is listed twice");
+  EXPECT_EQ(said(named_gpus("0,0", node())), "--gpu-index: GPU 0 is listed twice");
   EXPECT_EQ(said(named_gpus("3", node())),
             "GPU 3: MIG is off; `nvidia-smi -i 3 -mig 1` turns it on");
   EXPECT_EQ(said(named_gpus("4", node())), "GPU 4: fell off the bus");

@@ -178,10 +178,9 @@ Denial slowed(LiveService& service, const RequestHead& head, Nanos wait) {
     service.brain.refused(OwnerRefusal::slowed);
     ++service.totals.withdrawn;
   }
-  return {
-      .kind = Denial::Kind::slowed,
-      .message = fmt::format("requests of {} did harm here: one at a time, and later", head.client),
-      .retry_after_ns = wait};
+  return {.kind = Denial::Kind::slowed,
+          .message = fmt::format("{}'s requests crashed workers; retry one at a time", head.client),
+          .retry_after_ns = wait};
 }
 
 // A place under way of a key, given back where the request is not let in.

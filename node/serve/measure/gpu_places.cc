@@ -70,7 +70,7 @@ GpuPlaces::~GpuPlaces() { static_cast<void>(give_back()); }
 Result<GpuState> GpuPlaces::read() {
   Result<GpuState> state = driver_.read(gpu_);
   if (state && state->lost)
-    return failed({ErrorCode::lost, fmt::format("GPU {} fell off the bus", gpu_), "--gpu"});
+    return failed({ErrorCode::lost, fmt::format("GPU {} fell off the bus", gpu_), "--gpu-index"});
   return state;
 }
 
@@ -87,7 +87,7 @@ Result<std::vector<int>> GpuPlaces::sizes() {
   if (sizes.empty()) {
     return failed({ErrorCode::not_supported,
                    fmt::format("GPU {} ({}) has no sizes that are known", gpu_, state.name),
-                   "--gpu"});
+                   "--gpu-index"});
   }
   return std::vector<int>(sizes.begin(), sizes.end());
 }
@@ -100,7 +100,7 @@ Result<GpuPlace> GpuPlaces::borrow(int gpcs) {
     return failed({ErrorCode::in_use,
                    fmt::format("GPU {} is used by process {}{}; {}", gpu_, holder->pid,
                                holder->name.empty() ? "" : " (" + holder->name + ")", what),
-                   "--gpu"});
+                   "--gpu-index"});
   };
   GpuPlace place{.gpcs = gpcs, .device = state.uuid};
   if (!state.mig_enabled) {

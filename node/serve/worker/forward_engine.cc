@@ -62,7 +62,7 @@ class ForwardEngine final : public Engine {
       for (const char* slot : slots) {
         const auto used =
             used_part(spec_.inputs[t], {slot + layout_.inputs[t], bytes_of(spec_.inputs[t])});
-        if (!used) return bad_input(spec_.inputs[t].name, "what lies in its slot is no text");
+        if (!used) return bad_input(spec_.inputs[t].name, "input is not valid text");
         tensors.emplace_back(used->data(), used->size());
         sizes.back() += used->size();
       }

@@ -47,7 +47,8 @@ TEST(OipBatch, ReadsMetadata) {
 
 TEST(OipBatch, OpenShapesNeedAChoice) {
   EXPECT_EQ(item_shape("t", {-1, 8}, {})->shape, (std::vector<std::int64_t>{8}));
-  EXPECT_NE(to_string(item_shape("t", {-1, -1}, {}).error()).find("--shape t="), std::string::npos);
+  EXPECT_NE(to_string(item_shape("t", {-1, -1}, {}).error()).find("--input-shape t="),
+            std::string::npos);
   const auto chosen = parse_shapes({"t=128", "u=1,64"});
   ASSERT_TRUE(chosen);
   EXPECT_EQ(item_shape("t", {-1, -1}, *chosen)->shape, (std::vector<std::int64_t>{128}));

@@ -379,8 +379,9 @@ Result<void> OrtEngine::hide_states() {
       continue;
     }
     if (is_open(input) || is_text(input) || input.batch_axis == kNoBatchAxis)
-      return bad_input("--carry",
-                       fmt::format("'{}' is to have rows of fixed sizes, see --shape", input.name));
+      return bad_input(
+          "--carry",
+          fmt::format("'{}' is to have rows of fixed sizes, see --input-shape", input.name));
     state->bytes = bytes_of(input);
     state->found = true;
   }
@@ -515,7 +516,7 @@ std::map<std::string, OrtEngine::Group> OrtEngine::groups_of(std::span<char* con
       own.push_back(*std::move(sizes));
     }
     if (!good) {
-      faults_.push_back({item, here ? "what lies in its slot are no such values"
+      faults_.push_back({item, here ? "input does not hold such values"
                                     : "the state of its sequence is not here"});
       continue;
     }

@@ -26,7 +26,7 @@ Result<OrtOwned<ort::Value>> text_value(const OrtLibrary& library, const TensorS
   Result<void> put;
   for (const std::span<const char> row : rows) {
     const auto used = used_part(tensor, row);
-    if (!used) return bad_input(tensor.name, "what lies in its slot is no text");
+    if (!used) return bad_input(tensor.name, "input is not valid text");
     each_text(*used, [&](std::string_view text) {
       char* room = nullptr;
       if (!put) return;

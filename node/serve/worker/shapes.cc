@@ -27,18 +27,18 @@ Result<ChosenShapes> parse_shapes(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     const std::size_t at = text.rfind('=');
     if (at == std::string::npos || at == 0)
-      return bad_input("--shape", "'" + text + "': say INPUT=SIZES, as in tokens=128");
+      return bad_input("--input-shape", "'" + text + "': say INPUT=SIZES, as in tokens=128");
     std::vector<std::int64_t> shape;
     for (const std::string& part : split(std::string_view(text).substr(at + 1), ',')) {
       const bool open = part.ends_with('?');
       const auto size =
           part == "?" ? std::optional(1L) : parse_number<long>(part.substr(0, part.size() - open));
-      if (!size || *size < 1) return bad_input("--shape", "'" + part + "' is no size");
+      if (!size || *size < 1) return bad_input("--input-shape", "'" + part + "' is no size");
       shape.push_back(open ? -*size : *size);
     }
     const std::string name = text.substr(0, at);
     if (!chosen.emplace(name, std::move(shape)).second)
-      return bad_input("--shape", "'" + name + "' is given twice");
+      return bad_input("--input-shape", "'" + name + "' is given twice");
   }
   return chosen;
 }
@@ -96,12 +96,13 @@ Result<ItemShape> item_shape(const std::string& name, const std::vector<std::int
     for (std::size_t i = 0; fits && i < wanted.size(); ++i)
       fits = wanted[i] > 0 && (item.shape[i] < 0 || item.shape[i] == wanted[i]);
     if (!fits)
-      return bad_input("--shape", fmt::format("'{}' is {} in the model", name, shape_text(whole)));
+      return bad_input("--input-shape",
+                       fmt::format("'{}' is {} in the model", name, shape_text(whole)));
     item.shape = std::move(wanted);
   }
   if (std::ranges::any_of(item.shape, [](std::int64_t size) { return size < 0; })) {
     return bad_input(name, fmt::format("its shape {} is open beyond the batch; say the sizes of "
-                                       "an item with --shape {}=...",
+                                       "an item with --input-shape {}=...",
                                        shape_text(whole), name));
   }
   return item;
@@ -128,7 +129,7 @@ Result<void> choose(TensorSpec& input, const std::vector<std::int64_t>& whole,
     input.usual.push_back(input.shape[i] < 0 ? usual : input.shape[i]);
   }
   if (!fits)
-    return bad_input("--shape",
+    return bad_input("--input-shape",
                      fmt::format("'{}' is {} in the model", input.name, shape_text(whole)));
   if (!is_open(input)) {
     input.usual.clear();
@@ -136,7 +137,7 @@ Result<void> choose(TensorSpec& input, const std::vector<std::int64_t>& whole,
   }
   if (input.type == DataType::bytes)
     return bad_input(input.name, fmt::format("its shape {} is open, and it is text; say the sizes "
-                                             "of an item with --shape {}=...",
+                                             "of an item with --input-shape {}=...",
                                              shape_text(whole), input.name));
   input.open_bytes = wishes.open_bytes;
   return {};
@@ -175,7 +176,7 @@ Result<std::vector<TensorSpec>> inputs_of(const std::vector<WholeTensor>& whole,
         return bad_input(flag, "the model has no input '" + name + "'");
     return {};
   };
-  Result<void> all = known("--shape", wishes.shapes);
+  Result<void> all = known("--input-shape", wishes.shapes);
   if (all) all = known("--batch-axis", wishes.axes);
   if (all) all = known("--value", wishes.values);
   if (!all) return failed(all.error());

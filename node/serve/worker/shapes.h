@@ -16,7 +16,7 @@ namespace partita::serve {
 // and n is usual; kOpen: it stays open.
 using ChosenShapes = std::map<std::string, std::vector<std::int64_t>>;
 
-// "x=128" or "x=1,128" (with the batch in front, as 1) from --shape; "x=3,640?,?" leaves open.
+// "x=128" or "x=1,128" (batch in front, as 1) from --input-shape; "x=3,640?,?" leaves sizes open.
 Result<ChosenShapes> parse_shapes(const std::vector<std::string>& texts);
 
 // Where rows lie in inputs, by name: "state=1", "sr=none" from --batch-axis.
@@ -29,7 +29,7 @@ struct ItemShape {
 };
 
 // bad_input (context: `name`) for a scalar, for a batch dimension that is a number above 1, for
-// sizes that contradict, and for dimensions that stay open, with a sentence that names --shape.
+// sizes that contradict, and for dimensions that stay open; the sentence names --input-shape.
 Result<ItemShape> item_shape(const std::string& name, const std::vector<std::int64_t>& whole,
                              const ChosenShapes& chosen);
 
