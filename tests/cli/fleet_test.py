@@ -184,6 +184,36 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.assertEqual(self.fleet("drain", node, "--back").returncode, 0)
         self.assertEqual(self.fleet("drain", "nobody").returncode, 2)
 
+    def test_terms_that_no_gpu_keeps_change_nothing(self):
+        self.ready()
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(self.carried)
+        nodes, typo = self.nodes_of("chat"), (SERVICES % 300).replace("model: small", "model: smal")
+        self.write("typo.yaml", typo)
+        # Who knows the profiles refuses it, and the fleet goes on.
+        why = "2: service 'chat': there is no profile of model 'smal'; did you mean 'small'?"
+        done = self.fleet("apply", "typo.yaml", "--profiles", "profiles.csv")
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("typo.yaml:" + why, done.stderr)
+        code, said = self.ask("n2", "/v1/fleet/services", "PUT", typo)
+        self.assertEqual(code, 400)
+        self.assertEqual(f"{said['where']}: {said['message']}", "body:" + why)
+        code, _ = self.ask("n2", "/v1/fleet/services", "PUT",
+                           (SERVICES % 300).replace("slo_ms: 200", "slo_ms: 0.01"))
+        self.assertEqual(code, 400)
+        # Whoever does not know them lets the leader see to it.
+        self.assertEqual(self.fleet("apply", "typo.yaml").returncode, 0)
+        said = "chat: goes on by the terms that it has: there is no profile of model 'smal'"
+        self.until(lambda: said in self.fleet("status").stdout)
+        self.assertIn(said, self.fleet("explain", "chat").stdout)
+        self.assertIn(said, self.fleet("history").stdout)
+        self.assertIn(said, self.ask("n3", "/v1/fleet/explain?of=chat")[1])
+        self.assertTrue(self.carried())
+        self.assertEqual(self.nodes_of("chat"), nodes)
+        done = self.fleet("apply", "services.yaml", "--survive-domain", "zone")
+        self.assertIn("no node says its zone: each counts as one of its own", done.stdout)
+        self.until(lambda: said not in self.fleet("status").stdout)
+
     def test_any_nodes_api_changes_the_fleet(self):
         self.ready()
         services = SERVICES % 300

@@ -165,7 +165,7 @@ function budgetVerdict(one) {
   return one.gpu_draw_w > one.gpu_budget_w ? ["✕", "above its cap", "bad", ""] : ["✓", "holds", "fine", ""];
 }
 const nodeVerdict = (one) => [STATES[stateOf(one)][0], stateOf(one), STATES[stateOf(one)][1], whyOf(one)];
-const serviceVerdict = (one) => [...(VERDICTS[one.verdict] ?? VERDICTS.unknown), ""];
+const serviceVerdict = (one) => [...(VERDICTS[one.verdict] ?? VERDICTS.unknown), one.why ?? ""];
 
 const count = (all, of) => {
   const by = new Map();
@@ -250,7 +250,7 @@ export function makeFleet(parent, is) {
     );
     show(proposal, Boolean(last.proposal));
     text(proposal, last.proposal ? `A decision waits: partita approve ${last.proposal} --fleet` : "");
-    const sentences = [...(last.proposed ?? []), ...(last.damaged ?? []).map((one) => `cannot be read: ${one}`)];
+    const sentences = [...(last.proposed ?? []), ...(last.notes ?? []), ...(last.damaged ?? []).map((one) => `cannot be read: ${one}`)];
     show(changes, sentences.length > 0);
     keyed(
       changes,

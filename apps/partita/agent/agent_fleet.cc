@@ -163,10 +163,7 @@ AgentFleet::~AgentFleet() {
 void AgentFleet::run() {
   fleet::FleetAgent agent(
       {.fleet = wishes_.fleet.name, .node = wishes_.fleet.node, .leads = wishes_.fleet.leads},
-      *store_,
-      {.profiles = wishes_.world.profiles,
-       .rule = wishes_.world.rule,
-       .max_processes = wishes_.world.max_processes});
+      *store_, ground());
   std::string said;
   for (std::unique_lock hold(lock_); !ending_; wake_.wait_for(hold, kTurn)) {
     if (!heard_) continue;
@@ -259,13 +256,19 @@ void AgentFleet::tell_of(Call call, std::function<void(Result<std::string>)> ans
   wake_.notify_all();
 }
 
+fleet::FleetGround AgentFleet::ground() const {
+  return {.profiles = wishes_.world.profiles,
+          .rule = wishes_.world.rule,
+          .max_processes = wishes_.world.max_processes};
+}
+
 // What people change is read anew and written at once, whoever leads.
 Result<std::string> AgentFleet::changed(const Call& call) const {
   FleetDesk desk(*store_, wishes_.fleet.name, call.user);
   if (call.name == "fleet_apply") {
     const auto wishes = TRY(parse_fleet_wishes("body", call.body));
     TRY(desk.read());
-    const auto said = TRY(desk.apply(wishes, {call.survive, call.mode}));
+    const auto said = TRY(desk.apply(wishes, {call.survive, call.mode}, ground()));
     return api::receipt_json({0, joined(said, "; ")});
   }
   TRY(desk.read());

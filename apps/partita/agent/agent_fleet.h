@@ -55,6 +55,7 @@ class AgentFleet {
  private:
   AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::EtcdStore> store);
   void run();
+  fleet::FleetGround ground() const;
   void tell(const std::string& sentence);  // with lock_ held
   Result<std::string> document(const Call& call, fleet::FleetAgent& agent);
   Result<std::string> changed(const Call& call) const;

@@ -291,10 +291,22 @@ Result<FleetWishes> wishes_of(Context& context, const std::string& path) {
                             &context.files);
 }
 
+// What plans are made with, of the profiles that are here.
+Result<fleet::FleetGround> ground_of(Context& context, const FleetCommandFlags& flags,
+                                     Reached& reached) {
+  if (!flags.profiles.empty()) reached.file.profiles = flags.profiles;
+  const auto catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
+  const auto world =
+      TRY(agent_world(context, reached.file, catalogue, fleet::gpu_models(reached.view())));
+  return fleet::FleetGround{
+      .profiles = world.profiles, .rule = world.rule, .max_processes = world.max_processes};
+}
+
 Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
   const auto wishes = TRY(wishes_of(context, flags.file));
-  const auto reached = TRY(reach(context, flags));
-  const auto said = TRY(reached.desk->apply(wishes, flags.manner));
+  auto reached = TRY(reach(context, flags));
+  const auto ground = TRY(ground_of(context, flags, reached));
+  const auto said = TRY(reached.desk->apply(wishes, flags.manner, ground));
   for (const std::string& sentence : said) say(context, sentence + "\n");
   return Exit::done;
 }
@@ -314,19 +326,13 @@ Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
   }
   take_manner(wanted, flags.manner);
   reached.view().wanted = wanted;
-  if (!flags.profiles.empty()) reached.file.profiles = flags.profiles;
-  const auto catalogue = TRY(decide::load_catalogue(context.files, flags.catalogue));
-  std::vector<std::string> models;
-  for (const auto& [name, node] : reached.view().nodes)
-    for (const fleet::NodeGpu& gpu : node.gpus)
-      if (std::ranges::count(models, gpu.model) == 0) models.push_back(gpu.model);
-  const auto world = TRY(agent_world(context, reached.file, catalogue, models));
-  if (world.profiles.empty() && !models.empty())
+  const auto ground = TRY(ground_of(context, flags, reached));
+  const std::vector<std::string> models = fleet::gpu_models(reached.view());
+  if (ground.profiles.empty() && !models.empty())
     return bad_input("--profiles", fmt::format("no profiles of {} are known here: name those that "
                                                "the agents of the fleet have",
                                                joined(models, ", ")));
-  fleet::Leader leader(
-      {.profiles = world.profiles, .rule = world.rule, .max_processes = world.max_processes});
+  fleet::Leader leader(ground);
   const auto decision = TRY(leader.decide(reached.view(), "plan"));
   const bool short_of = std::ranges::any_of(
       decision.services, [](const fleet::ServiceOutlook& one) { return !one.why.empty(); });
@@ -381,8 +387,9 @@ Command below(CLI::App& group, const char* name, const char* about, Run run) {
   add_fleet_flags(*command, flags->place);
   if (word == "plan") {
     command->add_option("FILE", flags->file, "A services file (default: what is wanted now)");
-    takes(*command, "--profiles", flags->profiles, "--catalogue", flags->catalogue);
   }
+  if (word == "plan" || word == "apply")
+    takes(*command, "--profiles", flags->profiles, "--catalogue", flags->catalogue);
   if (word == "apply") command->add_option("FILE", flags->file, "A services file")->required();
   if (word == "plan" || word == "apply") add_wishes(*command, *flags);
   if (word == "approve")

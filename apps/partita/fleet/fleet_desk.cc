@@ -21,26 +21,34 @@ constexpr int kTries = 10;  // of a change that others make too
 Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::string& text,
                                        Files* files) {
   auto document = TRY(parse_document(file, text));
+  std::map<std::string, int> lines;
+  const Node* const list = document.root.find("services");
+  for (const Node& one : list ? list->items : document.root.items)
+    if (const Node* name = one.find("name")) lines[name->text] = one.line;
   const bool traces = files != nullptr && TRY(decide::write_lengths(*files, document));
   FleetWishes wishes;
+  wishes.file = file;
   if (const Node* power = document.root.find("power")) {
     wishes.power = TRY(fleet::read_power(document, *power));
     std::erase_if(document.root.members, [](const auto& one) { return one.key == "power"; });
     if (document.root.members.empty()) return wishes;
   }
-  if (const Node* list = document.root.find("priorities")) {
-    wishes.priorities = TRY(fleet::read_priorities(document, *list));
+  if (const Node* all = document.root.find("priorities")) {
+    wishes.priorities = TRY(fleet::read_priorities(document, *all));
     std::erase_if(document.root.members, [](const auto& one) { return one.key == "priorities"; });
   }
   // JSON is read by leaders much faster than YAML.
   wishes.services = JsonWriter().value(document.root).take();
   const bool whole = !traces && !wishes.power && wishes.priorities.empty();
   const std::string& asked = whole ? text : *wishes.services;
-  const auto read = TRY(fleet::parse_fleet_services(file, asked));
+  auto read = TRY(fleet::parse_fleet_services(file, asked));
   if (auto fine = control::wanted_services(asked); !fine)
     return bad_input(file, to_string(fine.error()));
-  for (const plan::Terms& service : read.services)
+  for (plan::Terms& service : read.services) {
+    if (const auto its = lines.find(service.name); its != lines.end()) service.line = its->second;
     TRY(fleet::parse_fleet_word(fmt::format("{}:{}: name", file, service.line), service.name));
+  }
+  wishes.read = std::move(read.services);
   return wishes;
 }
 
@@ -99,7 +107,9 @@ Result<void> FleetDesk::wanted_is_read() const {
 }
 
 Result<std::vector<std::string>> FleetDesk::apply(const FleetWishes& wishes,
-                                                  const FleetManner& manner) {
+                                                  const FleetManner& manner,
+                                                  const fleet::FleetGround& ground) {
+  TRY(fleet::check_carriable(ground, view_, wishes.read, wishes.file));
   std::vector<std::string> said;
   if (wishes.power) {
     for (const fleet::FleetPoint& one : wishes.power->tree)
@@ -135,6 +145,8 @@ Result<std::vector<std::string>> FleetDesk::apply(const FleetWishes& wishes,
                              : view_.leader
                                  ? "wanted; its leader plans it now"
                                  : "wanted; it is planned when a node leads, and none does now"));
+  view_.wanted = wanted;
+  if (const std::string own = fleet::why_own_domains(view_); !own.empty()) said.push_back(own);
   return said;
 }
 

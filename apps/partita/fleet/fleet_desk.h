@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "fleet/brain/leader.h"
 #include "fleet/brain/view.h"
 #include "fleet/etcd/store.h"
 
@@ -19,6 +20,8 @@ struct FleetWishes {
   std::optional<std::string> services;
   std::optional<fleet::FleetPower> power;
   std::map<std::string, int> priorities = {};  // of the services
+  std::string file = {};                       // that says it
+  std::vector<plan::Service> read = {};        // services, with their lines in it
 };
 // Refused with FILE:LINE. Traces of lengths are read where there are files, and written in their
 // place, for nodes that do not have them (decide/traces.h).
@@ -42,7 +45,9 @@ class FleetDesk {
   fleet::FleetView& view() { return view_; }
 
   // Sentences of what happens now.
-  Result<std::vector<std::string>> apply(const FleetWishes& wishes, const FleetManner& manner);
+  // Refused as FILE:LINE: what no GPU of the fleet could carry, as far as `ground` has profiles.
+  Result<std::vector<std::string>> apply(const FleetWishes& wishes, const FleetManner& manner,
+                                         const fleet::FleetGround& ground);
   // infeasible: no decision waits, or another one than that of this digest; empty: whichever waits.
   Result<std::string> approve(const std::string& digest);
   // Of a node, or of a feed, PDU or rack. bad_input: the fleet has none of that name.

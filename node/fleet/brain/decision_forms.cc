@@ -28,6 +28,8 @@ void describe_decision(Form& f, Decision& decision) {
   f.document("FleetDecision");
   f.name("digest", decision.digest, "of the parts");
   f.notes("changes", decision.changes, {.indent = "    "}, "a sentence for each part");
+  f.optional(!decision.notes.empty())
+      .notes("notes", decision.notes, {.indent = "    "}, "on the whole fleet, a sentence each");
   f.list("services", decision.services, describe_outlook, {.indent = "    "},
          "as they are planned after it");
 }
@@ -49,6 +51,7 @@ std::string decision_text(const Decision& decision) {
   if (!table.rows.empty()) text += "\n" + to_string(table);
   for (const ServiceOutlook& one : decision.services)
     if (!one.why.empty()) text += fmt::format("{}: {}\n", one.name, one.why);
+  for (const std::string& note : decision.notes) text += note + "\n";
   return text;
 }
 

@@ -68,6 +68,8 @@ void describe(Form& f, NodeRecord& node) {
   f.optional(!node.agent.empty())
       .name("agent", node.agent, "whose word this is: another agent of this name has another");
   f.list("gpus", node.gpus, describe, {.most = kMostGpus}, "by index");
+  f.optional(!node.plans.empty())
+      .names("plans", node.plans, {}, "GPU models that it can plan for; missing: it never leads");
   f.whole("taken", node.taken, kRevisions, "the newest revision that it took");
   f.whole("ready", node.ready, kRevisions, "the newest revision that it has carried out");
   f.optional(node.holds_budget != 0)
@@ -131,11 +133,17 @@ void describe(Form& f, Proposal& proposal) {
 void describe(Form& f, LeaderRecord& leader) {
   f.document("FleetLeader");
   f.name("node", leader.node, "the node that leads");
+  f.optional(!leader.gpus.empty()).names("gpus", leader.gpus, {}, "models that nodes have");
 }
 
 void describe(Form& f, AgentsVerdict& one) {
   f.name("service", one.service, "its name");
   f.name("verdict", one.verdict, "serves, degraded, at_risk, down, unknown");
+}
+
+void describe(Form& f, ServiceWhy& one) {
+  f.name("service", one.service, "its name");
+  f.text("why", one.why, "a sentence");
 }
 
 void describe(Form& f, RateRecord& rates) {
@@ -147,6 +155,11 @@ void describe(Form& f, RateRecord& rates) {
   f.optional(!rates.verdicts.empty())
       .list("verdicts", rates.verdicts, describe, kServices, "of its agent, on what it carries");
   f.number("gpu_draw_w", rates.gpu_draw_w, kNotNegative, "what its GPUs draw");
+  f.optional(!rates.missing.empty())
+      .list("missing", rates.missing, describe, kServices,
+            "of a leader: why services are not as they are wanted");
+  f.optional(!rates.notes.empty())
+      .notes("notes", rates.notes, {}, "of a leader: on the whole fleet, a sentence each");
 }
 
 void describe_line(Form& f, FleetEvent& event) {

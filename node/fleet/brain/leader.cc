@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
 #include <tuple>
 
+#include "base/append.h"
 #include "base/hash.h"
 #include "base/terminal.h"
+#include "fleet/brain/older_terms.h"
 #include "fleet/brain/part_services.h"
 #include "forms/serving_forms.h"
 
@@ -31,6 +34,14 @@ constexpr int kRounds = 32;
 constexpr std::size_t kTried = 3;    // nodes that refuse a piece, before it is cut
 constexpr int kPiecesToSurvive = 3;  // one of them may be lost
 constexpr double kSmallSlices = 2;   // a service of fewer has two of them, each for all of it
+constexpr double kFilledTo = 1e-3;   // of the largest rate that fits on a node, relative
+constexpr double kFallsBy = 0.97;    // a rate that is tried, from the one before
+constexpr double kGuessedLow = 1.5;  // times a guess, no node carries more
+constexpr double kLeastSlices = 0.1;  // worth of a rate that is tried
+constexpr std::size_t kMostTried = 64;
+constexpr int kMostFills = 600;       // plans of a decision for such rates
+constexpr double kVeryLittle = 1e-3;  // of a rate: what any node could carry that may at all
+constexpr std::ptrdiff_t kNamed = 3;  // nodes, of many
 
 bool more(double a, double b) { return a > b * (1 + kTiny) + 1e-12; }
 bool same_rates(const Rates& a, const Rates& b) {
@@ -100,6 +111,41 @@ std::string domain_of(const NodeRecord& node, Survive survive,
   return "node " + node.node;
 }
 
+std::string why_own_domains(const FleetView& view) {
+  const Survive survive = view.wanted ? view.wanted->survive : Survive::none;
+  if (survive == Survive::none || survive == Survive::node || view.nodes.empty()) return {};
+  const auto feeds = view.power ? feeds_of(*view.power) : std::map<std::string, std::string>{};
+  if (!std::ranges::all_of(view.nodes, [&](const auto& one) {
+        return domain_of(one.second, survive, feeds).starts_with("node ");
+      }))
+    return {};
+  return fmt::format("no node says its {}: each counts as one of its own",
+                     kSurviveWords.begin()[static_cast<int>(survive)]);
+}
+
+std::vector<std::string> gpu_models(const FleetView& view) {
+  std::set<std::string> models;
+  for (const auto& [name, node] : view.nodes)
+    for (const NodeGpu& gpu : node.gpus)
+      if (gpu.unusable.empty()) models.insert(gpu.model);
+  return {models.begin(), models.end()};
+}
+
+Result<void> check_carriable(const FleetGround& ground, const FleetView& view,
+                             const std::vector<plan::Service>& services, const std::string& file) {
+  std::vector<std::string> models = gpu_models(view);
+  if (models.empty())
+    for (const plan::FleetEntry& entry : ground.profiles) models.push_back(entry.gpu.name);
+  const NodePlanner planner(ground);
+  for (const std::string& model : models)
+    if (!planner.knows(model)) return {};
+  for (const plan::Service& one : services)
+    if (const std::string why = one.member ? "" : planner.why_none(one, models); !why.empty())
+      return bad_input(fmt::format("{}:{}", file, one.line),
+                       fmt::format("service '{}': {}", one.name, why));
+  return {};
+}
+
 std::string why_last(const FleetView& view, const std::string& node) {
   const auto draw = view.draws.find(node);
   if (!view.budgets || !view.power || draw == view.draws.end()) return {};
@@ -121,26 +167,12 @@ struct Leader::Read {
   PartServices written;
 };
 
-// One decision.
-class Leader::Work {
- public:
-  Work(NodePlanner& planner, const Read& read, const FleetView& view, const std::string& leader)
-      : planner_(planner), read_(read), view_(view), leader_(leader) {}
+// How the fleet is, as one decision counts it.
+class Leader::Sight {
+ protected:
+  Sight(NodePlanner& planner, const Read& read, const FleetView& view)
+      : planner_(planner), read_(read), view_(view) {}
 
-  Decision decide() {
-    look();
-    mend();
-    for (const bool margins : {false, true}) {
-      if (margins && !survives()) break;
-      margins_ = margins;
-      grow();
-      if (!margins) make_room();
-    }
-    shrink();
-    return word();
-  }
-
- private:
   // A node that is there.
   struct At {
     const NodeRecord* record = nullptr;
@@ -148,6 +180,7 @@ class Leader::Work {
     std::string domain;
     bool counts = true;  // not drained
     bool open = true;    // may get more
+    bool known = true;   // there are profiles of all its GPUs; else it stays as it is
     bool pending = false;
     bool able = true;            // to carry out its part, as far as is known
     bool starved = false;        // draws all the power that it may
@@ -162,6 +195,7 @@ class Leader::Work {
     std::size_t kind = 0;           // nodes with the same GPU models
     std::vector<std::string> adds;  // not planned yet, in this order
     Rates next_before, on_before;   // of them
+    bool gets() const { return open && known && total > 0; }
   };
   struct Of {  // a service
     const plan::Service* terms = nullptr;
@@ -175,6 +209,8 @@ class Leader::Work {
     int priority = 0;
     std::vector<Guess> guess;  // by kind of node
     std::string why;
+    std::string unmet;       // why no node could carry it by the terms that are wanted
+    bool older = false;      // so it goes on by those that it has
     bool lost = false;       // not all that was to carry it does
     bool is_short() const {  // of what its file says
       double all = 0;
@@ -217,18 +253,60 @@ class Leader::Work {
 
   void look();
   void look_at(const NodeRecord& record);
+  void guess(Of& of);
   bool waits_in_vain(const At& at) const;
   bool has_other_terms(const At& at) const;
+  bool can_be_met(const Of& of);
+  void keep_terms(Of& of, const std::string& why);
   void count(Of& of, const At& at, double rate);
   // While rates are looked after, margins are nobody's concern.
   double missing(const Of& of) const {
     return missing_of(of.need, of.by_domain, survives() && margins_);
   }
   bool survives() const { return view_.wanted->survive != Survive::none; }
+  std::vector<plan::Service> pieces_at(const Rates& rates) const;
+
+  NodePlanner& planner_;
+  const Read& read_;
+  const FleetView& view_;
+  std::map<std::string, At> nodes_;
+  std::map<std::string, Of> services_;
+  OlderTerms older_;
+  std::vector<Of*> order_;  // by priority, the largest first
+  std::map<std::string, std::size_t> kinds_;
+  std::vector<const NodeRecord*> of_kind_;                 // the largest
+  std::map<std::string, std::vector<std::string>> lacks_;  // GPU models without profiles, on whom
+  std::map<std::string, std::string> feeds_;               // of nodes, where these may be lost
+  int domains_ = 0;                                        // that may get more
+  bool margins_ = true;
+  long revision_ = 1;
+};
+
+// One decision.
+class Leader::Work : private Sight {
+ public:
+  Work(NodePlanner& planner, const Read& read, const FleetView& view, const std::string& leader)
+      : Sight(planner, read, view), leader_(leader) {}
+
+  Decision decide() {
+    look();
+    mend();
+    for (const bool margins : {false, true}) {
+      if (margins && !survives()) break;
+      margins_ = margins;
+      grow();
+      if (margins) continue;
+      make_room();
+      for (Of* of : order_) fill(*of);
+    }
+    shrink();
+    return word();
+  }
+
+ private:
   void mend();
   // `loses`: what has no room there any more is lost, so it is made up for without asking.
   void settle(At& at, Rates rates, const std::string& cause, bool loses = true);
-  std::vector<plan::Service> pieces_at(const Rates& rates) const;
   Result<plan::ServingPlan> plan_at(const At& at, const Rates& rates, Moves moves);
   void grow();
   bool propose(Of& of);
@@ -240,6 +318,8 @@ class Leader::Work {
   At* place_for(const Of& of, double& piece);
   void plan_adds(At& at);
   void take_back(At& at, std::string service, const std::string& why);
+  void fill(Of& of);
+  void fill(At& at, Of& of);
   void shrink();
   void shrink_at(At& at);
   void trim(At& at, Rates& next);
@@ -248,23 +328,13 @@ class Leader::Work {
   void tell(Decision& decision, const At& at, const Part& part) const;
   std::vector<ServiceOutlook> outlooks() const;
 
-  NodePlanner& planner_;
-  const Read& read_;
-  const FleetView& view_;
   const std::string& leader_;
-  std::map<std::string, At> nodes_;
-  std::map<std::string, Of> services_;
-  std::vector<Of*> order_;  // by priority, the largest first
-  std::map<std::string, std::size_t> kinds_;
-  std::map<std::string, std::string> feeds_;  // of nodes, where these may be lost
-  int domains_ = 0;                           // that may get more
-  bool margins_ = true;
-  long revision_ = 1;
+  int fills_ = 0;
 };
 
 // ---- how it is
 
-void Leader::Work::look() {
+void Leader::Sight::look() {
   if (view_.wanted->survive == Survive::feed && view_.power) feeds_ = feeds_of(*view_.power);
   const Rates asked = view_.asked_steadily();
   for (const auto& [name, terms] : read_.services) {
@@ -288,19 +358,24 @@ void Leader::Work::look() {
       if (const auto of = services_.find(one.service); of != services_.end())
         of->second.lost = of->second.lost || of->second.is_short();
   std::set<std::string> domains;
-  std::vector<const NodeRecord*> of_kind(kinds_.size());
+  of_kind_.resize(kinds_.size());
   for (const auto& [name, at] : nodes_) {
-    if (at.open) domains.insert(at.domain);
-    of_kind[at.kind] = at.record;
+    if (at.open && at.known) domains.insert(at.domain);
+    const NodeRecord*& largest = of_kind_[at.kind];
+    if (!largest || largest->gpus.size() < at.record->gpus.size()) largest = at.record;
   }
   domains_ = static_cast<int>(domains.size());
-  for (auto& [name, of] : services_)
-    for (const NodeRecord* node : of_kind) of.guess.push_back(planner_.guess(*of.terms, *node));
+  const std::vector<std::string> models = gpu_models(view_);
+  for (auto& [name, of] : services_) {
+    guess(of);
+    if (std::ranges::all_of(of.guess, [](const Guess& one) { return one.rate_per_slice <= 0; }))
+      keep_terms(of, planner_.why_none(*of.terms, models));
+  }
   std::ranges::stable_sort(order_, std::greater<>{},
                            [&](const Of* of) { return std::pair(of->priority, of->size()); });
 }
 
-void Leader::Work::look_at(const NodeRecord& record) {
+void Leader::Sight::look_at(const NodeRecord& record) {
   At& at = nodes_[record.node];
   at.record = &record;
   if (const auto part = view_.parts.find(record.node); part != view_.parts.end())
@@ -316,8 +391,13 @@ void Leader::Work::look_at(const NodeRecord& record) {
   at.open = at.counts && at.able;
   at.starved = !why_last(view_, record.node).empty();
   std::string models;
-  for (const NodeGpu& gpu : record.gpus)
-    if (gpu.unusable.empty() && !models.ends_with(gpu.model + ",")) models += gpu.model + ",";
+  for (const NodeGpu& gpu : record.gpus) {
+    if (!gpu.unusable.empty() || models.ends_with(gpu.model + ",")) continue;
+    models += gpu.model + ",";
+    if (planner_.knows(gpu.model)) continue;
+    at.known = false;
+    lacks_[gpu.model].push_back(record.node);
+  }
   at.kind = kinds_.emplace(models, kinds_.size()).first->second;
   at.total = planner_.slices(record);
   at.used = at.part ? planner_.slices(at.part->plan) : 0;
@@ -332,7 +412,7 @@ void Leader::Work::look_at(const NodeRecord& record) {
       of->second.lost = true;
 }
 
-void Leader::Work::count(Of& of, const At& at, double rate) {
+void Leader::Sight::count(Of& of, const At& at, double rate) {
   double& now = of.on[at.record->node];
   of.by_domain[at.domain] += rate - now;
   now = rate;
@@ -340,7 +420,7 @@ void Leader::Work::count(Of& of, const At& at, double rate) {
 }
 
 // Who waits for a node that will not be as it waits for it, or for more than others will carry.
-bool Leader::Work::waits_in_vain(const At& at) const {
+bool Leader::Sight::waits_in_vain(const At& at) const {
   if (!at.pending || at.record->taken >= at.part->revision) return false;
   if (std::ranges::any_of(at.part->elsewhere, [&](const Carried& one) {
         const auto of = services_.find(one.service);
@@ -355,7 +435,7 @@ bool Leader::Work::waits_in_vain(const At& at) const {
   });
 }
 
-bool Leader::Work::has_other_terms(const At& at) const {
+bool Leader::Sight::has_other_terms(const At& at) const {
   return at.part &&
          std::ranges::any_of(at.part->plan.services, [&](const plan::PlannedService& row) {
            const auto of = services_.find(row.name);
@@ -363,9 +443,34 @@ bool Leader::Work::has_other_terms(const At& at) const {
          });
 }
 
+void Leader::Sight::guess(Of& of) {
+  of.guess.clear();
+  for (const NodeRecord* node : of_kind_) of.guess.push_back(planner_.guess(*of.terms, *node));
+}
+
+// Whether an empty node of some kind carries very little of it.
+bool Leader::Sight::can_be_met(const Of& of) {
+  const auto little =
+      with_steps({piece_of(of.wanted(), of.terms->rate.value * kVeryLittle, of.need)});
+  return std::ranges::any_of(of_kind_, [&](const NodeRecord* node) {
+    NodeRecord empty{.node = node->node, .gpus = node->gpus};
+    for (NodeGpu& gpu : empty.gpus) gpu.lent.clear();
+    return planner_.plan({empty, little}).has_value();
+  });
+}
+
+void Leader::Sight::keep_terms(Of& of, const std::string& why) {
+  of.unmet = why;
+  const plan::Service* older = why.empty() ? nullptr : older_.take(view_, *of.terms);
+  if (older == nullptr) return;
+  of.terms = older;
+  of.older = true;
+  guess(of);
+}
+
 // ---- plans of nodes
 
-std::vector<plan::Service> Leader::Work::pieces_at(const Rates& rates) const {
+std::vector<plan::Service> Leader::Sight::pieces_at(const Rates& rates) const {
   std::vector<plan::Service> all;
   for (const auto& [name, rate] : rates)
     if (const auto of = services_.find(name); of != services_.end() && rate > 0)
@@ -407,13 +512,24 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause, bool lo
 }
 
 void Leader::Work::mend() {
+  for (const auto& [name, at] : nodes_) {
+    if (!at.known || !has_other_terms(at)) continue;
+    for (const plan::PlannedService& row : at.part->plan.services)
+      if (const auto of = services_.find(row.name);
+          of != services_.end() && !of->second.older &&
+          !same_terms(row, of->second.wanted(), at.base) && !can_be_met(of->second))
+        keep_terms(of->second, fmt::format("no GPU of the fleet keeps its terms by model '{}'",
+                                           of->second.terms->model));
+  }
   for (auto& [name, at] : nodes_)
-    if (lost_gpus(*at.record, at.part))
+    if (!at.known)
+      continue;
+    else if (lost_gpus(*at.record, at.part))
       settle(at, at.held, "its GPUs are others");
     else if (has_other_terms(at))  // by somebody's wish: nothing is lost
       settle(at, at.held, "the terms of its services are others", false);
   for (auto& [name, at] : nodes_) {
-    if (!at.changed && waits_in_vain(at))
+    if (!at.changed && at.known && waits_in_vain(at))
       settle(at, at.held, "whom it waited for will not carry its services");
     at.mended = at.changed && (lost_gpus(*at.record, at.part) || !has_other_terms(at));
   }
@@ -449,7 +565,7 @@ Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
   double free = 0;  // of the widest
   const double most = piece * (1 + kTiny);
   for (auto& [name, at] : nodes_) {
-    if (!at.open || at.total <= 0 || of.tried.contains(name)) continue;
+    if (!at.gets() || of.tried.contains(name)) continue;
     if (survives() && !of.anywhere && rate_in(of.by_domain, at.domain) + piece > most) continue;
     const double there = rate_in(at.next, of.terms->name);
     const double takes = of.guess[at.kind].slices(rate_in(of.on, name) + piece - there);
@@ -463,8 +579,9 @@ Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
   }
   if (best || !widest) return best;
   if (of.terms->tokens || free <= 0) return free > 0 ? widest : nullptr;
-  const double takes = of.guess[widest->kind].slices(piece);
-  piece = std::max(piece * std::min(1.0, free * kFilled / takes), of.need * kLeastPiece);
+  const double per_slice = piece / of.guess[widest->kind].slices(piece);
+  const double least = std::min(of.need * kLeastPiece, widest->total * kLeastInPlace * per_slice);
+  piece = std::min(piece, std::max(free * kFilled * per_slice, least));
   return widest;
 }
 
@@ -543,13 +660,58 @@ void Leader::Work::grow() {
   }
 }
 
+// Pieces are as large as guesses say, and smaller where nodes refuse them. What has no room for all
+// of it gets all that fits beside others where it is new: so who asks for more gets no less.
+void Leader::Work::fill(Of& of) {
+  for (auto& [name, at] : nodes_) {
+    if (missing(of) <= 0 || fills_ >= kMostFills) return;
+    const bool room = at.next.contains(of.terms->name) || at.used < at.total;
+    if (at.gets() && room && !at.held.contains(of.terms->name)) fill(at, of);
+  }
+}
+
+// Planners find plans for some rates and none for lower ones: so the rates that are tried do not
+// hang on what is asked for. The least that is enough, else the greatest.
+void Leader::Work::fill(At& at, Of& of) {
+  const std::string& name = of.terms->name;
+  const double has = rate_in(at.next, name), most = has + missing(of);
+  const double per_slice = of.guess[at.kind].rate_per_slice;
+  if (per_slice <= 0) return;
+  std::vector<double> tried;  // falling
+  double highest = of.terms->tokens ? most : per_slice * kGuessedLow * at.total;
+  const double least = std::max(has, of.terms->tokens ? 0 : per_slice * kLeastSlices);
+  for (; highest > least && tried.size() < kMostTried;
+       highest *= of.terms->tokens || tried.size() > kMostTried / 2 ? 0.5 : kFallsBy)
+    tried.push_back(highest);
+  double fits = has, too_much = most;
+  const auto takes = [&](double rate) {
+    Rates rates = at.next;
+    rates[name] = rate;
+    if (fills_++ >= kMostFills) return false;
+    auto plan = plan_at(at, rates, Moves::none);
+    if (!plan) return false;
+    fits = rate;
+    at.next = std::move(rates);
+    at.used = planner_.slices(*plan);
+    at.plan = *std::move(plan);
+    at.changed = at.grows = true;
+    count(of, at, rate);
+    return true;
+  };
+  const auto less = std::ranges::find_if(tried, [&](double rate) { return rate < most; });
+  if (takes(most) || std::any_of(std::make_reverse_iterator(less), tried.rend(), takes)) return;
+  for (auto one = less; one != tried.end() && !takes(*one); ++one) too_much = *one;
+  while (too_much - fits > kFilledTo * too_much && fills_ < kMostFills)
+    if (const double rate = (fits + too_much) / 2; !takes(rate)) too_much = rate;
+}
+
 // Who has no room gets that of margins, then that of those that are of less priority.
 void Leader::Work::make_room() {
   for (Of* of : order_) {
     if (missing(*of) <= 0) continue;
     std::vector<At*> fullest;
     for (auto& [name, at] : nodes_)
-      if (at.open && !at.changed && !at.pending) fullest.push_back(&at);
+      if (at.gets() && !at.changed && !at.pending) fullest.push_back(&at);
     std::ranges::stable_sort(fullest, std::greater<>{}, &At::used);
     for (At* at : fullest)
       if (make_room_at(*at, *of)) break;
@@ -627,6 +789,11 @@ void Leader::Work::trim(At& at, Rates& next) {
 
 void Leader::Work::shrink_at(At& at) {
   if (at.grows || (at.pending && at.counts && at.able)) return;
+  if (!at.known && std::ranges::any_of(at.base, [&](const auto& one) {
+        const auto of = services_.find(one.first);  // it can become empty, and nothing else
+        return of != services_.end() && (at.counts || missing(of->second) > 0);
+      }))
+    return;
   Rates next = at.base, counted;
   for (const auto& [service, rate] : at.base)
     if (const auto of = services_.find(service); of != services_.end())
@@ -693,11 +860,16 @@ std::vector<ServiceOutlook> Leader::Work::outlooks() const {
     ServiceOutlook& one = all.emplace_back(ServiceOutlook{.name = name, .need_rps = of.need});
     one.on = of.on;
     for (const auto& [node, rate] : of.on) one.planned_rps += rate;
-    if (missing(of) <= 0) continue;
+    if (of.older) one.why = "goes on by the terms that it has: " + of.unmet;
+    one.unmet = of.older || (missing(of) > 0 && !of.unmet.empty());
+    if (of.older || missing(of) <= 0) continue;
     one.margin_only = missing_of(of.need, of.by_domain, false) <= 0;
-    one.why = one.margin_only ? "no node has room for what it needs when another is lost"
-                              : "no node has room for it";
+    one.why = one.unmet         ? of.unmet
+              : one.margin_only ? "no node has room for what it needs when another is lost"
+                                : "no node has room for it";
     if (!of.why.empty()) one.why += ": " + of.why;
+    for (const auto& [model, nodes] : lacks_)
+      one.why += fmt::format("; the leader has no profiles of {}", model);
   }
   for (const auto& [node, at] : nodes_)
     for (const auto& [service, rate] : at.has) {
@@ -744,7 +916,7 @@ Decision Leader::Work::word() const {
       part.by = leader_;
       part.cause = at.cause;
       hold_back(part, at);
-      part.services = read_.written.text(pieces_at(at.next));
+      part.services = read_.written.text(pieces_at(at.next), older_.written());
       part.plan = *at.plan;
       Rates gave_up = at.gave_up;
       if (at.part)
@@ -759,13 +931,22 @@ Decision Leader::Work::word() const {
       for (const auto& [service, rate] : at.next) {
         const auto [its, anew] = terms.emplace(service, 0);
         if (const auto of = services_.find(service); anew && of != services_.end())
-          its->second = text_hash(read_.written.text({piece_of(of->second.wanted(), 1, 1)}));
+          its->second = text_hash(
+              read_.written.text({piece_of(of->second.wanted(), 1, 1)}, older_.written()));
         key += fmt::format("|{}={:.9g},{:x}", service, rate, its->second);
       }
       if (part.cause.empty()) part.cause = decision.changes.back();
       decision.parts.push_back(std::move(part));
     }
   decision.services = outlooks();
+  for (const auto& [model, nodes] : lacks_) {
+    const std::vector named(nodes.begin(), nodes.begin() + std::min(std::ssize(nodes), kNamed));
+    decision.notes.push_back(fmt::format(
+        "the leader has no profiles of {}: nothing changes on {}{}", model, joined(named, ", "),
+        std::ssize(nodes) > kNamed ? fmt::format(" and {} more", std::ssize(nodes) - kNamed) : ""));
+  }
+  if (std::string own = why_own_domains(view_); !own.empty())
+    decision.notes.push_back(std::move(own));
   decision.digest = fmt::format("{:016x}", text_hash(key));
   return decision;
 }

@@ -7,7 +7,9 @@
 // carry it instead: so no part waits for one that waits. A node that is not there, is drained or
 // cannot carry out its part is not counted on. `survive`: without any one node (rack, zone, feed)
 // the others are planned for the whole rate. Where there is not room for all, rates come before
-// margins, and each by priority: margins, then services of less priority make room.
+// margins, and each by priority: margins, then services of less priority make room. Terms that no
+// node could carry change nothing: such a service goes on by those that it has. Nor does anything
+// change on a node with a GPU of which this leader has no profiles.
 #pragma once
 
 #include <map>
@@ -30,6 +32,7 @@ struct ServiceOutlook {
   std::map<std::string, double> on = {};  // planned, by node
   std::string why = {};                   // something is missing; empty: nothing is
   bool margin_only = false;               // what is missing is needed when a domain is lost
+  bool unmet = false;                     // no node could carry it by its terms
   bool operator==(const ServiceOutlook&) const = default;
 };
 
@@ -38,6 +41,7 @@ struct Decision {
   std::vector<bool> urgent = {};  // of each part: it makes up for something lost
   std::vector<ServiceOutlook> services = {};  // by name
   std::vector<std::string> changes = {};      // what the parts change, a sentence each
+  std::vector<std::string> notes = {};        // on the whole fleet, a sentence each
   std::string digest = {};                    // of the parts, and of what they come after
 };
 
@@ -50,6 +54,7 @@ class Leader {
   long plans_made() const;
 
  private:
+  class Sight;
   class Work;
   struct Read;  // of the services file, as long as it is the same
   NodePlanner planner_;
@@ -71,6 +76,15 @@ double missing_of(double need_rps, const std::map<std::string, double>& by_domai
 // What a node counts as, where so much may be lost at once. `feeds`: feeds_of the tree of power.
 std::string domain_of(const NodeRecord& node, Survive survive,
                       const std::map<std::string, std::string>& feeds);
+// No node says the rack, zone or feed that may be lost, a sentence; empty: some do.
+std::string why_own_domains(const FleetView& view);
+// Refuses, as FILE:LINE, a service that no GPU of the fleet could carry, whatever else is on it.
+// Where profiles of one of its GPU models are not known, or it has no nodes and none are, nothing
+// is refused.
+Result<void> check_carriable(const FleetGround& ground, const FleetView& view,
+                             const std::vector<plan::Service>& services, const std::string& file);
+// Models of GPUs that nodes have for services, sorted.
+std::vector<std::string> gpu_models(const FleetView& view);
 // Why a node gets more only where no other has room: its GPUs draw nearly all of their budget.
 // Empty: it does not come last.
 std::string why_last(const FleetView& view, const std::string& node);

@@ -850,6 +850,7 @@ TEST(Documents, AreReadAsTheyWereWritten) {
     NodeRecord full = node;
     full.rack = "r", full.zone = "z", full.trouble = "none", full.gateway = "h:1", full.api = "h:2";
     full.gpus[0].unusable = "lost";
+    full.plans = {"A100-80GB"};
     full.gpus[1].lent = {{"1g.10gb", 6}, {"3g.40gb", 0}};
     plan::PlannedInstance model;
     model.profile = "7g.80gb", model.service = "lm", model.batch = 4, model.processes = 1;

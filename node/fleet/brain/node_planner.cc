@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/nearest.h"
 #include "decide/keeping.h"
 #include "hw/layout.h"
 #include "planners/serving/in_place.h"
@@ -315,6 +316,42 @@ Guess NodePlanner::guess(const plan::Service& service, const NodeRecord& node) {
     best.rate_per_slice = std::max(best.rate_per_slice, known->second);
   }
   return best;
+}
+
+std::string NodePlanner::why_none(const plan::Service& service,
+                                  const std::vector<std::string>& gpu_models) const {
+  if (service.pipeline) {
+    for (const plan::PipelineStep& step : service.pipeline->steps)
+      if (const std::string why = why_none({.model = step.service, .slo = service.slo}, gpu_models);
+          !why.empty())
+        return why;
+    return {};
+  }
+  std::vector<std::string> known;
+  std::optional<std::pair<Millis, std::string>> fastest;  // batch, and the GPU
+  for (const std::string& gpu : gpu_models) {
+    const plan::FleetEntry* entry = entry_of(gpu);
+    if (entry == nullptr) continue;
+    if (service.tokens && entry->engines.contains(service.model)) return {};
+    if (!service.tokens && rate_per_slice(service, *entry) > 0) return {};
+    for (const auto& [model, profile] : entry->profiles) known.push_back(model);
+    const auto its = entry->profiles.find(service.model);
+    if (its == entry->profiles.end()) continue;
+    for (const profile::ProfilePoint& point : its->second.points)
+      if (const Millis takes = profile::batch_time(point); !fastest || takes < fastest->first)
+        fastest.emplace(takes, gpu);
+  }
+  if (known.empty()) return {};
+  if (service.tokens)
+    return fmt::format("no points of the language model '{}' were measured (docs/llm.md)",
+                       service.model);
+  if (fastest)
+    return fmt::format(
+        "its SLO of {:.4g} ms is below the fastest batch of model '{}': {:.4g} ms "
+        "on {}",
+        service.slo.value, service.model, fastest->first.value, fastest->second);
+  return fmt::format("there is no profile of model '{}'{}", service.model,
+                     did_you_mean(service.model, known));
 }
 
 plan::Service piece_of(const plan::Service& service, double rate_rps, double need_rps) {

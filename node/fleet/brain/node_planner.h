@@ -106,6 +106,11 @@ class NodePlanner {
   double slices(const plan::ServingPlan& plan) const;
   // A guess of what a service takes on the node's GPUs.
   Guess guess(const plan::Service& service, const NodeRecord& node);
+  // Whether profiles of this GPU model are known.
+  bool knows(const std::string& gpu_model) const { return entry_of(gpu_model) != nullptr; }
+  // Why no GPU of these models carries any of it, a sentence; empty: one may, or nothing is known.
+  std::string why_none(const plan::Service& service,
+                       const std::vector<std::string>& gpu_models) const;
   long plans_made() const { return made_; }
 
  private:

@@ -96,7 +96,8 @@ PartServices::PartServices(Document document) : document_(std::move(document)) {
     if (const Node* name = one.find("name")) by_name_.emplace(name->text, &one);
 }
 
-std::string PartServices::text(const std::vector<plan::Terms>& pieces) const {
+std::string PartServices::text(const std::vector<plan::Terms>& pieces,
+                               const std::map<std::string, PartServices>& instead) const {
   if (pieces.empty()) return {};
   return write_form(
       [&](Form& f) {
@@ -104,7 +105,9 @@ std::string PartServices::text(const std::vector<plan::Terms>& pieces) const {
           if (key != "services" && key != "rates") form::embedded(f, key, json_of(value));
         f.rows("services", pieces,
                [&](Form& g, const plan::Terms& piece) {
-                 if (const auto found = by_name_.find(piece.name); found != by_name_.end())
+                 const auto other = instead.find(piece.name);
+                 const auto& by_name = other == instead.end() ? by_name_ : other->second.by_name_;
+                 if (const auto found = by_name.find(piece.name); found != by_name.end())
                    tell(g, *found->second, piece, pieces);
                },
                {});

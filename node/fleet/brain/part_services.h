@@ -41,8 +41,10 @@ class PartServices {
   // Of a file that the reader of services files takes.
   explicit PartServices(Document document);
   bool has(const std::string& service) const;
-  // "" without pieces: there is no such file.
-  std::string text(const std::vector<plan::Terms>& pieces) const;
+  // "" without pieces: there is no such file. `instead`: services that are as they are written
+  // there.
+  std::string text(const std::vector<plan::Terms>& pieces,
+                   const std::map<std::string, PartServices>& instead = {}) const;
 
  private:
   Document document_ = {};

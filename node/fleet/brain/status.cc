@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/append.h"
 #include "base/table.h"
@@ -187,6 +188,8 @@ void describe(Form& f, ServiceStatus& service) {
   f.optional(service.answer_ms > 0)
       .number("answer_ms", service.answer_ms, kNotNegative,
               "as promised, of a whole answer of mean length; missing: it is not said");
+  f.optional(!service.why.empty())
+      .text("why", service.why, "it is not as it is wanted, as the leader says; missing: it is");
   f.list("on", service.on, describe, {}, "by node");
 }
 
@@ -225,6 +228,8 @@ void describe(Form& f, FleetStatus& status) {
       .notes("proposed", status.proposed, {}, "what it changes, a sentence each");
   f.optional(!status.damaged.empty())
       .notes("damaged", status.damaged, {}, "keys of the store that cannot be read, and why");
+  f.optional(!status.notes.empty())
+      .notes("notes", status.notes, {}, "of the leader, on the whole fleet, a sentence each");
   f.optional(!status.fault.empty())
       .text("fault", status.fault, "why the store is not heard: all of this was so at as_of_ms");
   f.optional(!status.fault.empty())
@@ -331,6 +336,7 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet,
   if (view.proposal)
     status.proposal = view.proposal->digest, status.proposed = view.proposal->changes;
   for (const auto& [key, why] : view.damaged) status.damaged.push_back(why);
+  status.notes = view.notes;
   std::map<std::string, NodeStatus> nodes;
   for (const auto& [name, node] : view.nodes) nodes[name] = node_status(view, name);
   for (const auto& [name, part] : view.parts) nodes[name] = node_status(view, name);
@@ -348,6 +354,7 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet,
       is.wanted_rps =
           view.leader && need != view.needs.end() ? need->second : need_of(one, is.arrived_rps);
       is.answer_ms = answer_ms(one);
+      if (const auto why = view.whys.find(one.name); why != view.whys.end()) is.why = why->second;
     }
   }
   status.converged = !services.empty();
@@ -419,6 +426,9 @@ std::string status_text(const FleetStatus& status) {
                              fmt::format("{:.1f}", one.carried_rps), on.empty() ? "-" : on});
   }
   if (!services.rows.empty()) text += "\n" + to_string(services);
+  for (const ServiceStatus& one : status.services)
+    if (!one.why.empty()) text += fmt::format("{}: {}\n", one.service, one.why);
+  for (const std::string& note : status.notes) text += note + "\n";
   text += power_text(status);
   if (!status.proposal.empty()) text += fmt::format("\n{} waits for a person:\n", status.proposal);
   for (const std::string& one : status.proposed) text += "  " + one + "\n";
@@ -441,12 +451,18 @@ Result<std::string> explain(const FleetView& view, const std::string& of) {
       text += fmt::format("  once other nodes carry {} req/s of {}\n", number_text(one.rate_rps),
                           one.service);
   }
+  for (const auto& [service, why] : view.whys)
+    if (of.empty() || of == service) text += fmt::format("{}: {}\n", service, why);
   // Of a service, too, what it was not put on.
   const bool of_service = !text.empty() && !view.parts.contains(of);
   for (const auto& [name, node] : view.nodes)
     if (const std::string why = why_last(view, name);
         !why.empty() && (of.empty() || of == name || of_service))
       text += fmt::format("{} gets more only where no other node has room: {}\n", name, why);
+  std::set<std::string> notes(view.notes.begin(), view.notes.end());
+  if (std::string own = why_own_domains(view); !own.empty()) notes.insert(std::move(own));
+  for (const std::string& note : notes)
+    if (!text.empty() || view.nodes.contains(of)) text += note + "\n";
   if (!text.empty()) return text;
   return bad_input("NODE|SERVICE", of.empty() ? "the fleet has no parts yet"
                                               : fmt::format("no part is of '{}'", of));

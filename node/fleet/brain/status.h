@@ -47,6 +47,7 @@ struct ServiceStatus {
   // nobody has measured it, or the store is not heard.
   std::string verdict = "down";
   double wanted_rps = 0, arrived_rps = 0, planned_rps = 0, carried_rps = 0;
+  std::string why = {};  // it is not as it is wanted; empty: the leader says nothing
   double answer_ms = 0;  // as promised, of a whole answer of mean length; 0: it is not said
   double shared_rps = 0;  // that all shares are of; not in the document
   std::vector<ServicePiece> on = {};
@@ -78,6 +79,7 @@ struct FleetStatus {
   bool converged = false;
   std::string survive = "none", approval = "automatic", proposal = {};  // digest
   std::vector<std::string> proposed = {}, damaged = {};
+  std::vector<std::string> notes = {};  // of the leader, on the whole fleet
   std::string fault = {};  // why the store is not heard: all of this was so at `as_of_ms`
   std::int64_t as_of_ms = 0;
   std::vector<NodeStatus> nodes = {};        // by name; those that are lost, too

@@ -54,6 +54,8 @@ struct NodeRecord {
   std::string gateway = {}, grpc = {}, api = {};  // addresses, two of its gateway; empty: none
   std::string agent = {};  // whose word this is: never the same of two agents; empty: not said
   std::vector<NodeGpu> gpus = {};
+  // GPU models that it has profiles of; empty: it does not stand for election.
+  std::vector<std::string> plans = {};
   long taken = 0;            // the newest revision that it took; it never takes an older one
   long ready = 0;            // the newest revision that it has carried out
   long holds_budget = 0;     // the newest revision of budgets that its GPUs hold to
@@ -110,6 +112,7 @@ struct Proposal {
 // Who leads, under a lease.
 struct LeaderRecord {
   std::string node;
+  std::vector<std::string> gpus = {};  // models that nodes have
   bool operator==(const LeaderRecord&) const = default;
 };
 
@@ -119,13 +122,21 @@ struct AgentsVerdict {
   bool operator==(const AgentsVerdict&) const = default;
 };
 
-// What arrived at a node's gateway lately, and what became of it.
+// Why a service is not as it is wanted, by the leader.
+struct ServiceWhy {
+  std::string service, why;
+  bool operator==(const ServiceWhy&) const = default;
+};
+
+// What arrived at a node's gateway lately, and what became of it; or what a leader plans for.
 struct RateRecord {
   std::vector<Carried> rates = {};  // by service, requests per second
   // The same, what was asked for in vain, since no node carried it.
   std::vector<Carried> uncarried = {};
   std::vector<AgentsVerdict> verdicts = {};
   std::optional<double> gpu_draw_w = {};  // what its GPUs draw; missing: not known
+  std::vector<ServiceWhy> missing = {};   // of a leader
+  std::vector<std::string> notes = {};    // of a leader, on the whole fleet
   bool operator==(const RateRecord&) const = default;
 };
 

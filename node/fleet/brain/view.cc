@@ -64,6 +64,9 @@ void FleetView::hear(const Keys& keys, std::string_view key,
     std::optional<RateRecord> said;
     only(said, parse_rate_record);
     needs = rates_of(said.value_or(RateRecord{}).rates);
+    whys.clear();
+    for (ServiceWhy& one : said.value_or(RateRecord{}).missing) whys[one.service] = one.why;
+    notes = said.value_or(RateRecord{}).notes;
     return;
   }
   if (under("nodes/")) return one_of(nodes, parse_node_record, as_it_is);

@@ -84,6 +84,8 @@ struct FleetView {
   // And what was asked for when it decided last, by service.
   Rates asked_before;
   Rates needs;  // what the leader plans for, by service, as it says it
+  std::map<std::string, std::string> whys;     // and why services are not as they are wanted
+  std::vector<std::string> notes;              // and what it says of the whole fleet
   std::map<std::string, long> versions;        // of parts: the store's revision, for fencing
   std::map<std::string, std::string> damaged;  // keys, and why they cannot be read
 

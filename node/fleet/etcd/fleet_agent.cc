@@ -65,11 +65,41 @@ bool is_anothers(const NodeRecord& there, const NodeRecord& own) {
   return !there.agent.empty() && !own.agent.empty() && there.agent != own.agent;
 }
 
-// Who reads the store cannot know what a leader stays at: it says what it plans for.
-Rates needs_of(const Decision& decision) {
-  Rates needs;
-  for (const ServiceOutlook& one : decision.services) needs[one.name] = one.need_rps;
-  return needs;
+// Who reads the store cannot know what a leader stays at: it says what it plans for, and what is
+// missing.
+RateRecord needs_of(const Decision& decision) {
+  RateRecord said;
+  for (const ServiceOutlook& one : decision.services) {
+    said.rates.push_back({one.name, one.need_rps});
+    if (!one.why.empty()) said.missing.push_back({one.name, one.why});
+  }
+  said.notes = decision.notes;
+  return said;
+}
+
+bool says(const FleetView& view, const RateRecord& said) {
+  return view.needs == rates_of(said.rates) && view.notes == said.notes &&
+         std::ranges::equal(view.whys, said.missing, [](const auto& a, const ServiceWhy& b) {
+           return a.first == b.service && a.second == b.why;
+         });
+}
+
+// Those that may be written without, or with, the yes of a person.
+std::vector<Part> agreed(const Wanted& wanted, const Decision& decision) {
+  if (wanted.approval == Approval::automatic || wanted.approved == decision.digest)
+    return decision.parts;
+  std::vector<Part> urgent;
+  for (std::size_t i = 0; i < decision.parts.size(); ++i)
+    if (decision.urgent[i]) urgent.push_back(decision.parts[i]);
+  return urgent;
+}
+
+// What stays as it is though something else is wanted, a sentence each.
+std::vector<std::string> notes_of(const Decision& decision) {
+  std::vector<std::string> notes = decision.notes;
+  for (const ServiceOutlook& one : decision.services)
+    if (one.unmet) notes.push_back(one.name + ": " + one.why);
+  return notes;
 }
 
 }  // namespace
@@ -110,8 +140,42 @@ bool LostRates::forget(FleetView& view, std::int64_t now_ms) {
   return some;
 }
 
+Candidacy::Candidacy(const FleetGround& ground) {
+  for (const plan::FleetEntry& entry : ground.profiles) plans_.push_back(entry.gpu.name);
+  std::ranges::sort(plans_);
+}
+
+void Candidacy::heard(const std::optional<LeaderRecord>& leader) {
+  if (leader && !leader->gpus.empty()) gpus_ = leader->gpus;
+}
+
+bool Candidacy::stands(bool vacant, std::int64_t now_ms) {
+  if (!vacant) {
+    vacant_ms_.reset();
+    return false;
+  }
+  if (std::ranges::includes(plans_, gpus_)) return true;
+  if (!vacant_ms_) vacant_ms_ = now_ms;
+  if (now_ms - *vacant_ms_ < kStandBackMs) return false;
+  leads_on_ms_ = now_ms + kLeadsOnMs;
+  return true;
+}
+
+std::string Candidacy::better(const FleetView& view, const std::string& self,
+                              std::int64_t now_ms) const {
+  if (std::ranges::includes(plans_, gpus_) || now_ms < leads_on_ms_) return {};
+  for (const auto& [name, node] : view.nodes)
+    if (name != self && !node.plans.empty() && std::ranges::includes(node.plans, gpus_))
+      return name;
+  return {};
+}
+
 FleetAgent::FleetAgent(FleetAgentSettings settings, Store& store, FleetGround ground)
-    : settings_(std::move(settings)), keys_(settings_.fleet), store_(store), leader_(ground) {
+    : settings_(std::move(settings)),
+      keys_(settings_.fleet),
+      store_(store),
+      leader_(ground),
+      candidacy_(ground) {
   view_.texts = std::move(ground.texts);
 }
 
@@ -312,6 +376,7 @@ void FleetAgent::hear_of(const std::string& key, std::optional<std::string> valu
     late_.drop(key);
     view_.hear(keys_, key, value, version);
   }
+  if (rest == "leader") candidacy_.heard(view_.leader);
   if (is_history) return;
   if (!is_rates) ++changes_;
   if (is_peers) return;
@@ -331,11 +396,13 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
         settings_.node);
     return {};
   }
+  NodeRecord record = node.record;
+  if (settings_.leads) record.plans = candidacy_.plans();
   const bool other = moved(rated_, node.rates) || moved(uncarried_, node.uncarried) ||
                      judged_ != node.verdicts ||
                      moved(drawn_.value_or(0), node.gpu_draw_w.value_or(0));
   const bool rates_due = now_ms_ - rated_ms_ >= kRatesMs && other;
-  const bool records = node.record != registered_, rates = rates_due || !registered_;
+  const bool records = record != registered_, rates = rates_due || !registered_;
   if (!records && !rates) return {};
   Transaction transaction;
   const std::string key = keys_.node(settings_.node);
@@ -346,7 +413,7 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
     transaction.conditions.push_back(
         {Condition::What::version, key, is_known ? known->second.version : 0});
   }
-  if (records) transaction.changes.push_back({key, write(node.record), lease_});
+  if (records) transaction.changes.push_back({key, write(record), lease_});
   if (rates)
     transaction.changes.push_back(
         {keys_.rates(settings_.node),
@@ -366,7 +433,7 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
     rated_ = node.rates, uncarried_ = node.uncarried;
     judged_ = node.verdicts, drawn_ = node.gpu_draw_w, rated_ms_ = now_ms_;
   }
-  registered_ = node.record;
+  registered_ = std::move(record);
   for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
   return {};
 }
@@ -374,7 +441,7 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
 // ---- the leader
 
 Result<void> FleetAgent::stand() {
-  if (!settings_.leads || view_.leader) return {};
+  if (!settings_.leads || !candidacy_.stands(!view_.leader, now_ms_)) return {};
   const std::string text = write(LeaderRecord{settings_.node});
   const auto done = store_.commit(
       {{{Condition::What::created, keys_.leader(), 0}}, {{keys_.leader(), text, lease_}}});
@@ -402,6 +469,23 @@ Result<bool> FleetAgent::commit_as_leader(Transaction transaction) {
   }
   for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
   return true;
+}
+
+// Who leads says which GPUs the fleet has, and lets a node lead that can plan for all of them.
+Result<void> FleetAgent::give_way() {
+  LeaderRecord is{settings_.node, gpu_models(view_)};
+  if (view_.leader && is != *view_.leader) {
+    const auto done = commit_as_leader({{}, {{keys_.leader(), write(is), lease_}}});
+    if (!done) return failed(done.error());
+    if (!*done) return {};
+  }
+  const std::string better = candidacy_.better(view_, settings_.node, now_ms_);
+  if (better.empty()) return {};
+  turn_.said.push_back(fmt::format("gives way to {}, which has profiles of all GPUs", better));
+  if (auto done = record(turn_.said.back(), 0, "g"); !done || fence_ == 0) return done;
+  const auto done = commit_as_leader({{}, {{keys_.leader(), {}, 0}}});
+  fence_ = 0;
+  return done ? Result<void>() : failed(done.error());
 }
 
 // Whether all nodes with a part are there, or were missed for so long that they are lost.
@@ -465,12 +549,14 @@ Result<void> FleetAgent::lead() {
   if (auto done = look_for_overdue(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};
   if (decision_ && now_ms_ - told_ms_ >= kRatesMs) {
-    if (const Rates needs = needs_of(*decision_); needs != view_.needs) {
+    if (const RateRecord said = needs_of(*decision_); !says(view_, said)) {
       told_ms_ = now_ms_;
-      auto done = write_all({}, {{keys_.needs(), write(RateRecord{carried_of(needs)}), 0}});
+      auto done = write_all({}, {{keys_.needs(), write(said), 0}});
       if (!done || fence_ == 0) return done;
     }
   }
+  if (changed_ || !candidacy_.better(view_, settings_.node, now_ms_).empty())
+    if (auto done = give_way(); !done || fence_ == 0) return done;
   // Of the same view a leader decides the same.
   if (!changed_ && (decision_ || now_ms_ - decided_ms_ < kDecideMs)) return {};
   auto decision = leader_.decide(view_, settings_.node);
@@ -483,7 +569,14 @@ Result<void> FleetAgent::lead() {
     return {};
   }
   decision_ = *std::move(decision);
-  const std::vector<Part> parts = agreed(*decision_);
+  if (std::vector<std::string> notes = notes_of(*decision_); notes != noted_) {
+    noted_ = std::move(notes);
+    if (!noted_.empty()) turn_.said.push_back(told(noted_));
+    if (auto done = noted_.empty() ? Result<void>() : record(told(noted_), 0, "n");
+        !done || fence_ == 0)
+      return done;
+  }
+  const std::vector<Part> parts = agreed(*view_.wanted, *decision_);
   if (auto done = propose(*decision_, parts.size()); !done || fence_ == 0) return done;
   if (parts.empty()) return {};
   const long revision = parts.front().revision;
@@ -512,17 +605,6 @@ Result<void> FleetAgent::divide_power() {
       (*next)->over.empty() ? "" : "; it does not suffice: " + (*next)->over);
   turn_.said.push_back(what);
   return record(what, 0);
-}
-
-// Those that may be written without, or with, the yes of a person.
-std::vector<Part> FleetAgent::agreed(const Decision& decision) const {
-  const Wanted& wanted = *view_.wanted;
-  if (wanted.approval == Approval::automatic || wanted.approved == decision.digest)
-    return decision.parts;
-  std::vector<Part> urgent;
-  for (std::size_t i = 0; i < decision.parts.size(); ++i)
-    if (decision.urgent[i]) urgent.push_back(decision.parts[i]);
-  return urgent;
 }
 
 Result<void> FleetAgent::propose(const Decision& decision, std::size_t written) {
@@ -568,9 +650,10 @@ Result<void> FleetAgent::write_all(std::vector<Condition> conditions, std::vecto
 
 // ---- the history
 
-Result<void> FleetAgent::record(const std::string& what, long revision) {
+Result<void> FleetAgent::record(const std::string& what, long revision, const char* beside) {
   const FleetEvent event{wall_ms_, revision, settings_.node, what};
-  const std::string key = fmt::format("{}{:015}-{:09}", keys_.history(), wall_ms_, revision);
+  const std::string key =
+      fmt::format("{}{:015}-{:09}{}", keys_.history(), wall_ms_, revision, beside);
   const auto done = commit_as_leader({{}, {{key, write(event), 0}}});
   if (!done || !*done) return done ? Result<void>() : failed(done.error());
   return events_++ % 50 == 0 ? trim_history() : Result<void>();

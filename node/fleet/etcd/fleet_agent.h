@@ -45,6 +45,9 @@ inline constexpr std::int64_t kUnseenMs = 30'000, kUnseenInChangeMs = 300'000;
 // What arrived at a lost node counts for so long: then those that carry its services have measured.
 inline constexpr std::int64_t kLostRatesMs = 300'000;
 inline constexpr std::size_t kMostHistory = 500;     // events
+// Who lacks profiles of some GPU of the fleet leaves the election to others for so long, and leads
+// for so long where nobody came.
+inline constexpr std::int64_t kStandBackMs = 2000, kLeadsOnMs = 300'000;
 
 struct FleetAgentSettings {
   std::string fleet = "default";
@@ -116,6 +119,25 @@ class LostRates {
   std::map<std::string, std::int64_t> since_ms_ = {};
 };
 
+// Who leads first: those that have profiles of all GPU models of the fleet.
+class Candidacy {
+ public:
+  explicit Candidacy(const FleetGround& ground);
+  // GPU models that it has profiles of, sorted.
+  const std::vector<std::string>& plans() const { return plans_; }
+  // Of the fleet, as whoever leads said last.
+  void heard(const std::optional<LeaderRecord>& leader);
+  // Whether it stands for election where nobody leads, or waits for better ones.
+  bool stands(bool vacant, std::int64_t now_ms);
+  // A node that it gives way to, which leads; empty: nobody is better, or nobody came before.
+  std::string better(const FleetView& view, const std::string& self, std::int64_t now_ms) const;
+
+ private:
+  std::vector<std::string> plans_, gpus_ = {};
+  std::optional<std::int64_t> vacant_ms_ = {};
+  std::int64_t leads_on_ms_ = 0;
+};
+
 class FleetAgent {
  public:
   FleetAgent(FleetAgentSettings settings, Store& store, FleetGround ground);
@@ -157,15 +179,16 @@ class FleetAgent {
   // Not registered afterwards: another agent has the name, or was faster.
   Result<void> register_node(const NodeNow& node);
   Result<void> stand();
+  Result<void> give_way();
   Result<void> lead();
   Result<void> divide_power();
   bool missed_long_enough();
   Result<void> look_for_overdue();
-  std::vector<Part> agreed(const Decision& decision) const;
   Result<void> write_parts(const std::vector<Part>& parts);
   Result<void> write_all(std::vector<Condition> conditions, std::vector<Change> changes);
   Result<void> propose(const Decision& decision, std::size_t written);
-  Result<void> record(const std::string& what, long revision);
+  // `beside`: of several events at once, another one.
+  Result<void> record(const std::string& what, long revision, const char* beside = "");
   Result<void> trim_history();
   Result<bool> commit_as_leader(Transaction transaction);
   void lose(const Error& error);
@@ -188,6 +211,8 @@ class FleetAgent {
                rated_ms_ = 0, all_until_ms_ = 0, others_until_ms_ = 0, told_ms_ = -kRatesMs;
   long revision_ = 0;  // of the store, as heard
   StoresPast past_;
+  Candidacy candidacy_;
+  std::vector<std::string> noted_ = {};  // of what is wanted and cannot be, in the history
   long lease_ = 0, fence_ = 0;
   std::optional<NodeRecord> registered_;  // as it was written last
   struct Known {

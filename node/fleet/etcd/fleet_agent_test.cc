@@ -10,6 +10,7 @@
 #include "fleet/brain/status.h"
 #include "fleet/brain/testing/invented_fleet.h"
 #include "fleet/etcd/memory_store.h"
+#include "hw/catalogue.h"
 
 namespace partita::fleet {
 namespace {
@@ -65,7 +66,7 @@ TEST(FleetAgent, ASecondAgentOfOneNameIsNoneOfTheFleet) {
     EXPECT_NE(turn(*two, second).find("another agent is registered as 'a'"), std::string::npos);
     EXPECT_EQ(turn(*one, first), "");
   }
-  EXPECT_EQ(one->view().nodes.at("a"), first.record);
+  EXPECT_EQ(one->view().nodes.at("a").gpus, first.record.gpus);
   EXPECT_TRUE(one->leads());
   EXPECT_FALSE(two->leads());
   one = made();  // killed, and there again within its lease
@@ -73,7 +74,7 @@ TEST(FleetAgent, ASecondAgentOfOneNameIsNoneOfTheFleet) {
   EXPECT_NE(turn(*two, second), "");
   one.reset();
   for (now += 1000 * (kLeaseSeconds + 1); turn(*two, second) != "";) ASSERT_LT(now, 100'000);
-  EXPECT_EQ(two->view().nodes.at("a"), second.record);
+  EXPECT_EQ(two->view().nodes.at("a").gpus, second.record.gpus);
   EXPECT_TRUE(two->leads());
   EXPECT_NE(turn(*made(), first), "");
 }
@@ -365,6 +366,87 @@ TEST(FleetAgent, ALeaderCompactsTheStore) {
   }
   EXPECT_FALSE(knows_since(first));
   EXPECT_TRUE(knows_since(fleet.memory.revision() - 10));
+}
+
+FleetGround of_h100() {
+  FleetGround ground = ground_of_tests();
+  ground.profiles[0].gpu = **hw::builtin_catalogue().get("H100-80GB-SXM5");
+  return ground;
+}
+
+// a has profiles of A100s alone, b of H100s, too, which its node has. Who leads first, and after
+// whatever happens, is b; without b it is a.
+TEST(FleetAgent, WhoHasProfilesOfAllGpusLeadsFirst) {
+  MemoryStore store;
+  FleetGround all = ground_of_tests();
+  all.profiles.push_back(of_h100().profiles.front());
+  const auto agent = [&](const char* name, const FleetGround& ground) {
+    return std::make_unique<FleetAgent>(FleetAgentSettings{.fleet = "f", .node = name}, store,
+                                        ground);
+  };
+  auto a = agent("a", ground_of_tests()), b = agent("b", all);
+  NodeNow of_a{node_of_tests("a")}, of_b{node_of_tests("b")};
+  for (NodeGpu& gpu : of_b.record.gpus) gpu.model = "H100-80GB-SXM5";
+  std::int64_t now = 0;
+  const auto pass = [&](std::int64_t ms) {
+    for (const std::int64_t end = now + ms; now < end; now += 500) {
+      store.tell_time(now);
+      if (a) a->turn(now, now, of_a);
+      if (b) b->turn(now, now, of_b);
+    }
+  };
+  pass(1500);  // a is the first that stands, and hears that b is better
+  EXPECT_FALSE(a->leads());
+  EXPECT_TRUE(b->leads());
+  b = nullptr;  // killed
+  pass(kLeaseSeconds * 1000 + 2 * kStandBackMs);
+  EXPECT_TRUE(a->leads()) << "nobody is better";
+  b = agent("b", all);
+  pass(2 * kLeadsOnMs);
+  EXPECT_TRUE(b->leads());
+  // Nobody has all of them: somebody leads all the same, and stays.
+  b = agent("b", of_h100());
+  now += 1000 * kLeaseSeconds + 1;
+  pass(2 * kLeadsOnMs);
+  ASSERT_NE(a->leads(), b->leads());
+  const bool was = a->leads();
+  pass(2 * kLeadsOnMs);
+  EXPECT_EQ(a->leads(), was);
+  std::size_t gave_way = 0;
+  a->follow_all();
+  pass(500);
+  for (const auto& [key, event] : a->view().history)
+    gave_way += event.what.starts_with("gives way");
+  EXPECT_EQ(gave_way, 2u);
+}
+
+// What is wanted and cannot be is in the history once, and in what every command reads.
+TEST(FleetAgent, WhatIsWantedAndCannotBeIsSaid) {
+  TwoNodes two;
+  const Keys keys("f");
+  const auto want = [&](const std::string& text) {
+    const Wanted wanted{.services = text};
+    ASSERT_TRUE(two.store.commit({{}, {{keys.wanted(), write(wanted), 0}}}));
+    two.pass(3 * kRatesMs);
+  };
+  std::string typo = services_of_tests({{"s", 10}});
+  typo.replace(typo.find("model: m"), 8, "model: mm");
+  want(typo);
+  want(typo + "  - {name: t, model: m, rate_rps: 1, slo_ms: 150}\n");
+  two.b.follow_all();
+  two.pass(500);
+  const FleetView& view = two.b.view();
+  const std::string why = "there is no profile of model 'mm'";
+  EXPECT_EQ(view.whys.at("s").substr(0, why.size()), why);
+  EXPECT_FALSE(view.whys.contains("t"));
+  EXPECT_EQ(std::ranges::count_if(
+                view.history,
+                [&](const auto& one) { return one.second.what.find(why) != std::string::npos; }),
+            1);
+  want(services_of_tests({{"s", 10}}));
+  two.b.follow_all();
+  two.pass(500);
+  EXPECT_TRUE(view.whys.empty());
 }
 
 }  // namespace
