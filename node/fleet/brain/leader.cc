@@ -63,6 +63,11 @@ bool same_terms(plan::Service a, plan::Service b, const Rates& beside) {
   return a == b;
 }
 
+// It was to carry it, and could not serve it.
+bool is_unserved(const NodeRecord& node, const std::string& service) {
+  return std::ranges::count(node.unserved, service) > 0;
+}
+
 // Some that its part is on cannot be used any more.
 bool lost_gpus(const NodeRecord& node, const Part* part) {
   return part != nullptr && std::ranges::any_of(part->plan.gpus, [&](const plan::PlannedGpu& gpu) {
@@ -396,7 +401,9 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause, bool lo
     const bool lost = loses && more(rate, rate_in(rates, service));  // drained, too
     of->second.lost = of->second.lost || lost;
     if (less > 0) at.gave_up[service] = less;
-    if (at.counts) count(of->second, at, rate_in(rates, service));
+    double stays = rate_in(rates, service);
+    if (is_unserved(*at.record, service)) stays = std::min(stays, rate_in(at.has, service));
+    if (at.counts) count(of->second, at, stays);
   }
   at.next = std::move(rates);
   at.used = planner_.slices(*plan);
@@ -449,6 +456,7 @@ Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
   const double most = piece * (1 + kTiny);
   for (auto& [name, at] : nodes_) {
     if (!at.open || at.total <= 0 || of.tried.contains(name)) continue;
+    if (is_unserved(*at.record, of.terms->name)) continue;
     if (survives() && !of.anywhere && rate_in(of.by_domain, at.domain) + piece > most) continue;
     const double there = rate_in(at.next, of.terms->name);
     const double takes = of.guess[at.kind].slices(rate_in(of.on, name) + piece - there);
@@ -548,7 +556,8 @@ void Leader::Work::make_room() {
     if (missing(*of) <= 0) continue;
     std::vector<At*> fullest;
     for (auto& [name, at] : nodes_)
-      if (at.open && !at.changed && !at.pending) fullest.push_back(&at);
+      if (at.open && !at.changed && !at.pending && !is_unserved(*at.record, of->terms->name))
+        fullest.push_back(&at);
     std::ranges::stable_sort(fullest, std::greater<>{}, &At::used);
     for (At* at : fullest)
       if (make_room_at(*at, *of)) break;
@@ -607,6 +616,8 @@ void Leader::Work::trim(At& at, Rates& next) {
       continue;
     }
     const double counted = rate_in(of.on, at.record->node);
+    // Some of its workers are gone: nobody knows whose instances a smaller plan would keep.
+    if (counted > 0 && is_unserved(*at.record, service)) continue;
     if (rate > counted && missing(of) <= 0) rate = counted;  // it is leaving already
     double all = 0, largest = 0;
     for (const auto& [domain, there] : of.by_domain)
@@ -694,8 +705,9 @@ std::vector<ServiceOutlook> Leader::Work::outlooks() const {
     for (const auto& [node, rate] : of.on) one.planned_rps += rate;
     if (missing(of) <= 0) continue;
     one.margin_only = missing_of(of.need, of.by_domain, false) <= 0;
-    one.why = one.margin_only ? "no node has room for what it needs when another is lost"
-                              : "no node has room for it";
+    one.why = nodes_.empty()    ? "no node is there"
+              : one.margin_only ? "no node has room for what it needs when another is lost"
+                                : "no node has room for it";
     if (!of.why.empty()) one.why += ": " + of.why;
   }
   for (const auto& [node, at] : nodes_)

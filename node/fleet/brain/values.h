@@ -58,7 +58,9 @@ struct NodeRecord {
   long ready = 0;            // the newest revision that it has carried out
   long holds_budget = 0;     // the newest revision of budgets that its GPUs hold to
   std::string trouble = {};  // why `taken` cannot be carried out; empty: it can
-  std::vector<Carried> carries = {};        // what its GPUs carry now, by service
+  std::vector<Carried> carries = {};  // what it serves now, by service
+  // Services that it was to carry and could not serve, now or lately: they get no more here.
+  std::vector<std::string> unserved = {};
   std::vector<plan::PlannedGpu> runs = {};  // the instances that are there
   bool operator==(const NodeRecord&) const = default;
 };
