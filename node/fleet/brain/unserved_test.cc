@@ -86,6 +86,31 @@ TEST(Unserved, WhatANodeCannotServeIsElsewhereAtOnce) {
   EXPECT_GE(fleet.carried("a"), 2399.9);
   EXPECT_EQ(fleet.planned(node, "a"), 0);
   EXPECT_GE(fleet.carried("b"), 299.9);
+  fleet.want({{"a", 9000}});  // more than the others have room for
+  fleet.settle();
+  EXPECT_EQ(fleet.planned(node, "a"), 0);
+  fleet.view.nodes.at(node).unserved.clear();  // a while later
+  fleet.settle();
+  EXPECT_GT(fleet.planned(node, "a"), 0);
+}
+
+// It is planned anew since it has lost a GPU, too: what it does not serve is elsewhere all the same,
+// by the same decision.
+TEST(Unserved, WhoIsPlannedAnewIsNotCountedOnForIt) {
+  FailingFleet fleet(3);
+  fleet.want({{"a", 300}});
+  fleet.settle();
+  const std::string node = fleet.nodes_of("a").at(0);
+  const auto used =
+      std::ranges::find_if(fleet.view.parts.at(node).plan.gpus, [](const plan::PlannedGpu& gpu) {
+        return !gpu.instances.empty();
+      })->index;
+  fleet.view.nodes.at(node).gpus.at(static_cast<std::size_t>(used)).unusable = "off the bus";
+  fleet.fail(node, "a");
+  Rates elsewhere;
+  for (const Part& part : fleet.decide().parts)
+    if (part.node != node) elsewhere["a"] += rates_of(part)["a"];
+  EXPECT_EQ(elsewhere, (Rates{{"a", 300}}));
 }
 
 // Its workers of one instance are gone: what they carried is made elsewhere, and the rest of them
