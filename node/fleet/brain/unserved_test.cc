@@ -94,7 +94,7 @@ TEST(Unserved, WhatANodeCannotServeIsElsewhereAtOnce) {
   EXPECT_GT(fleet.planned(node, "a"), 0);
 }
 
-// It is planned anew since it has lost a GPU, too: what it does not serve is elsewhere all the same,
+// It is planned anew, since it has lost a GPU, too: what it does not serve is elsewhere, too,
 // by the same decision.
 TEST(Unserved, WhoIsPlannedAnewIsNotCountedOnForIt) {
   FailingFleet fleet(3);
