@@ -37,6 +37,10 @@ class AgentDesk final : public Backend {
   // The fleet that the node is one of, to be set before the server runs; else there is none.
   using FleetDoor = std::function<void(FleetCall, std::function<void(Result<std::string>)>)>;
   void set_fleet(FleetDoor fleet) { fleet_ = std::move(fleet); }
+  // The same of its metrics.
+  void set_fleet_metrics(std::function<std::string()> metrics) {
+    fleet_metrics_ = std::move(metrics);
+  }
   // Runs it on the agent's thread while the agent makes no change. Any thread.
   void when_idle(std::function<void(control::Agent&)> errand);
 
@@ -59,6 +63,7 @@ class AgentDesk final : public Backend {
   Result<std::string> leases() override;
   void queue(queue::Call call, std::function<void(Result<std::string>)> answer) override;
   void fleet(FleetCall call, std::function<void(Result<std::string>)> answer) override;
+  std::string fleet_metrics() override { return fleet_metrics_ ? fleet_metrics_() : ""; }
   void watch(std::function<void()> changed) override;
   Result<std::vector<history::Event>> events(const history::EventQuery& query) override;
   Result<std::vector<history::Bucket>> series(const history::SeriesQuery& query) override;
@@ -75,6 +80,7 @@ class AgentDesk final : public Backend {
   Lender lender_;
   QueueDoor queue_;
   FleetDoor fleet_;
+  std::function<std::string()> fleet_metrics_;
   std::mutex lock_;
   std::shared_ptr<const control::Snapshot> snapshot_ = std::make_shared<control::Snapshot>();
   std::int64_t looked_ms_ = 0;

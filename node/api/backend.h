@@ -50,6 +50,8 @@ class Backend {
     bool back = false;                    // of fleet_drain
   };
   virtual void fleet(FleetCall call, std::function<void(Result<std::string>)> answer) = 0;
+  // Of /metrics, what the node's fleet is like; empty: it is one of none. Cheap.
+  virtual std::string fleet_metrics() = 0;
   // `changed` is called, from any thread, whenever there is a newer snapshot.
   virtual void watch(std::function<void()> changed) = 0;
   // History; a reader of its own, so that a slow query does not hold up the loop.

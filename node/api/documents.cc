@@ -42,7 +42,8 @@ void describe_health(Form& f, Health& health) {
   f.document("Health");
   f.note("node", health.node, "host name");
   f.word("mode", health.mode, kModes, "how changes come about");
-  f.boolean("converged", health.converged, "the node is as the plan in force wants it");
+  f.boolean("converged", health.converged,
+            "the node is as the plan in force wants it, and hears its fleet");
   f.whole("version", health.version, kNumbers, "of the state; grows with every change of it");
 }
 

@@ -146,8 +146,12 @@ void services(Exposition& out, const control::Snapshot& is) {
   };
   of_served("partita_service_planned_rps", "What the plan in force is made for.",
             [](const ServiceNow& service) { return service.planned_rps; });
-  of_served("partita_service_capacity_rps", "What its workers that are ready carry.",
-            [](const ServiceNow& service) { return service.is.can_carry_rps; });
+  const auto is_heard = [](const ServiceNow& service) {  // else it is as it was
+    return service.is.verdict != control::Standing::unknown || service.ready_workers > 0;
+  };
+  of_served(
+      "partita_service_capacity_rps", "What its workers that are ready carry.",
+      [&](const ServiceNow& service) { return is_heard(service) ? service.is.can_carry_rps : 0; });
   const auto of_asked = [&](const char* name, const char* help,
                             double control::ServiceVerdict::*what) {
     per_service(out, is, name, help, [&](const ServiceNow& service) {
@@ -261,7 +265,51 @@ void power(Exposition& out, const control::Snapshot& is) {
     out.one("partita_power_draw_watts", "gauge", "That they draw.", *is.power->draw_w);
 }
 
+// A line a word, as of the services of a node; of many services fewer.
+void fleet_verdicts(Exposition& out, const fleet::FleetStatus& is, bool stale) {
+  out.metric("partita_fleet_service_verdict", "gauge",
+             "1 for the word that its verdict in the whole fleet is, else 0.");
+  const bool large = is.services.size() > control::kWholeRows;
+  for (const fleet::ServiceStatus& service : is.services)
+    for (const control::Standing one : control::kStandings) {
+      const std::string word = control::to_string(one);
+      const bool said = word == (stale ? "unknown" : service.verdict);
+      if (!large || said || one == control::Standing::serves)
+        out.value(said ? 1 : 0, {{"service", service.service}, {"verdict", word}});
+    }
+}
+
+void fleet_rates(Exposition& out, const fleet::FleetStatus& is) {
+  out.metric("partita_fleet_node_there", "gauge", "1 while the node's lease is alive.");
+  for (const fleet::NodeStatus& node : is.nodes)
+    out.value(node.there ? 1 : 0, {{"node", node.node}});
+  const auto rates = [&](const char* name, const char* help, double fleet::ServiceStatus::*rate) {
+    out.metric(name, "gauge", help);
+    for (const fleet::ServiceStatus& one : is.services)
+      out.value(one.*rate, {{"service", one.service}});
+  };
+  rates("partita_fleet_service_wanted_rps", "Requests per second to plan for.",
+        &fleet::ServiceStatus::wanted_rps);
+  rates("partita_fleet_service_planned_rps", "By parts of nodes that are there.",
+        &fleet::ServiceStatus::planned_rps);
+  rates("partita_fleet_service_carried_rps", "By nodes that are there, now.",
+        &fleet::ServiceStatus::carried_rps);
+}
+
 }  // namespace
+
+std::string fleet_metrics(const fleet::FleetStatus* is, double silent_s, bool stale) {
+  Exposition out;
+  out.one("partita_fleet_heard_seconds", "gauge", "Since the fleet's store answered last.",
+          silent_s);
+  if (is == nullptr) return out.take();
+  out.one("partita_fleet_converged", "gauge",
+          "1 while every node that is there has carried out its part.",
+          is->converged && !stale ? 1 : 0);
+  fleet_verdicts(out, *is, stale);
+  if (!stale) fleet_rates(out, *is);
+  return out.take();
+}
 
 std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts& counts) {
   Exposition out;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "control/snapshot.h"
+#include "fleet/brain/status.h"
 
 namespace partita::api {
 
@@ -17,6 +18,9 @@ struct ServerCounts {
   std::uint64_t limited = 0;                  // calls: too many
 };
 
+// What its fleet is like, by a status; null: this node does not follow all of it. `silent_s`: since
+// the store answered last. `stale`: for so long that nothing is known of it any more.
+std::string fleet_metrics(const fleet::FleetStatus* is, double silent_s, bool stale);
 std::string agent_metrics(const control::Snapshot& snapshot, const ServerCounts& counts);
 
 }  // namespace partita::api

@@ -1,9 +1,12 @@
 #include "api/metrics.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <regex>
 #include <set>
+#include <utility>
 
 #include "api/operations.h"
 #include "api/testing/fake_agent.h"
@@ -129,6 +132,60 @@ TEST(MetricsTest, WhatIsNotKnownIsNotSaid) {
     EXPECT_EQ(read.values.at(verdict + "\"" + other + "\"}"), 0) << other;
 }
 
+// A service that no node carries is there, too; what was not heard for long is not known.
+TEST(MetricsTest, AFleetIsSaidAsItsStatusSaysIt) {
+  fleet::FleetStatus is{.fleet = "f", .converged = true};
+  is.nodes = {{.node = "n1"}, {.node = "n2", .there = false}};
+  is.services = {
+      {.service = "a", .verdict = "serves", .wanted_rps = 30, .planned_rps = 20, .carried_rps = 10},
+      {.service = "b", .verdict = "down", .wanted_rps = 5}};
+  const test::Scraped fresh = test::scrape(fleet_metrics(&is, 0.5, false));
+  EXPECT_EQ(fresh.fault, "");
+  std::map<std::string, double> wanted = {{"partita_fleet_heard_seconds", 0.5},
+                                          {"partita_fleet_converged", 1},
+                                          {"partita_fleet_node_there{node=\"n1\"}", 1},
+                                          {"partita_fleet_node_there{node=\"n2\"}", 0},
+                                          {"partita_fleet_service_wanted_rps{service=\"a\"}", 30},
+                                          {"partita_fleet_service_planned_rps{service=\"a\"}", 20},
+                                          {"partita_fleet_service_carried_rps{service=\"a\"}", 10},
+                                          {"partita_fleet_service_wanted_rps{service=\"b\"}", 5},
+                                          {"partita_fleet_service_planned_rps{service=\"b\"}", 0},
+                                          {"partita_fleet_service_carried_rps{service=\"b\"}", 0}};
+  const auto verdicts = [&](const std::string& a, const std::string& b) {
+    for (const char* word : {"serves", "degraded", "at_risk", "down", "unknown"})
+      for (const auto& [service, is_so] : {std::pair("a", a == word), {"b", b == word}})
+        wanted[fmt::format("partita_fleet_service_verdict{{service=\"{}\",verdict=\"{}\"}}",
+                           service, word)] = is_so ? 1 : 0;
+  };
+  verdicts("serves", "down");
+  EXPECT_EQ(fresh.values, wanted);
+  const test::Scraped old = test::scrape(fleet_metrics(&is, 45, true));
+  EXPECT_EQ(old.fault, "");
+  std::erase_if(wanted, [](const auto& one) {
+    return one.first.find("_rps") != std::string::npos ||
+           one.first.find("_there") != std::string::npos;
+  });
+  verdicts("unknown", "unknown");
+  wanted["partita_fleet_heard_seconds"] = 45;
+  wanted["partita_fleet_converged"] = 0;
+  EXPECT_EQ(old.values, wanted);
+  const test::Scraped none = test::scrape(fleet_metrics(nullptr, 2, false));
+  EXPECT_EQ(none.values.size(), 1u);
+}
+
+// Workers that no gateway is before carry nothing.
+TEST(MetricsTest, WhatIsNotHeardCarriesNothing) {
+  control::Snapshot state = test::fake_snapshot(1);
+  const auto capacity = [&] {
+    const test::Scraped read = test::scrape(agent_metrics(state, {}));
+    return read.values.at("partita_service_capacity_rps{service=\"service \\\"0\\\\\"}");
+  };
+  EXPECT_GT(capacity(), 0);
+  state.services[0].is.verdict = control::Standing::unknown;
+  state.services[0].ready_workers = 0;
+  EXPECT_EQ(capacity(), 0);
+}
+
 // Every metric that the board draws is one that an agent with everything to say says, and the other
 // way round every metric of services and of the agent is drawn.
 TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
@@ -181,7 +238,10 @@ TEST(AlertsTest, NameMetricsThatThereAreAndSectionsOfTheRunbook) {
   const std::string runbook = source_text("docs/runbook.md");
   control::Snapshot state = test::fake_snapshot();
   state.last = test::fake_change(2);
-  const std::string metrics = agent_metrics(state, {});
+  fleet::FleetStatus of_fleet;
+  of_fleet.nodes = {{.node = "n"}};
+  of_fleet.services = {{.service = "s"}};
+  const std::string metrics = agent_metrics(state, {}) + fleet_metrics(&of_fleet, 0, false);
   std::set<std::string> sections, alerts;
   const std::regex heading("\n## (Partita\\w+)\n");
   for (std::sregex_iterator at(runbook.begin(), runbook.end(), heading), end; at != end; ++at)

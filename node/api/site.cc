@@ -479,7 +479,8 @@ serve::Reply ApiSite::metrics(const Asking& asking) {
   seen_.connections = counts.connections;
   seen_.streams = streams_.size();
   seen_.answers = counts.answers;
-  serve::Reply reply = json(agent_metrics(*backend_.snapshot(), seen_), asking);
+  serve::Reply reply =
+      json(agent_metrics(*backend_.snapshot(), seen_) + backend_.fleet_metrics(), asking);
   reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
   return reply;
 }

@@ -316,6 +316,7 @@ void Loop::Work::show_all(const Seen& seen) {
       *batch_list_, draw == energy_.draws().end() ? std::optional<Draw>() : draw->second);
   ground.power = power_now(seen);
   ground.uncarried = seen.uncarried;
+  ground.fleet_heard = seen.fleet_fault.empty();
   show(snapshot_, ground);
 }
 
@@ -393,6 +394,10 @@ void Loop::Work::begin() {
 
 void Loop::Work::look(const Seen& seen) {
   node_.read(seen, now_);
+  if (seen.fleet_fault.empty())
+    report_.over("fleet");
+  else
+    report_.tell_anew(NoticeKind::other, "fleet", "", seen.fleet_fault);
   if (node_.known) return report_.over("read");
   report_.doing = node_.blind;
   report_.tell(NoticeKind::health, "read", "", node_.blind);

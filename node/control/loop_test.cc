@@ -63,6 +63,26 @@ TEST(Loop, RepairsAfterARebootAndAForeignChange) {
   EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::drift, &LoopNotice::kind), 2);
 }
 
+TEST(Loop, WhatIsTheMatterWithItsFleetIsSaidWhileItIs) {
+  NodeInMemory node(1);
+  Loop loop(small_world(automatic()), {}, 0);
+  std::int64_t now = kMonday;
+  node.step(loop, now, with_services(services_text({{"a", 150}})));
+  node.step(loop, now += 1000);
+  ASSERT_TRUE(loop.snapshot().converged);
+  for (const char* fault : {"its store is not heard", "another has its name", ""}) {
+    for (int again = 0; again < 3; ++again) {
+      Seen seen;
+      seen.fleet_fault = fault;
+      node.step(loop, now += 1000, std::move(seen));
+    }
+    EXPECT_EQ(loop.snapshot().converged, *fault == 0);
+    EXPECT_EQ(loop.snapshot().notices,
+              *fault == 0 ? std::vector<std::string>{} : std::vector<std::string>{fault});
+  }
+  EXPECT_EQ(std::ranges::count(node.notices, NoticeKind::other, &LoopNotice::kind), 2);
+}
+
 TEST(Loop, WhatAPlanLeavesOutIsSaidUntilItServesAll) {
   NodeInMemory node(1);
   Loop loop(small_world(automatic()), {}, 0);

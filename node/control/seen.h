@@ -55,6 +55,7 @@ struct Seen : ServersSeen {
   std::vector<ApplyEnd> ended = {};
   std::vector<PowerBoard> power = {};  // with a budget or policy.power: of boards that say it
   std::optional<double> budget_w = {};  // of all boards, by who divides the fleet's power
+  std::string fleet_fault = {};  // of its fleet it hears nothing, or is none of it; a sentence
   std::vector<PowerEnd> power_ends = {};
   std::optional<Result<void>> power_back = {};  // what came of Deeds::power_back
   // Runs of batches as whoever carries them out sees them; nothing: nobody does.

@@ -96,7 +96,7 @@ bool lacks_workers(const ServiceVerdict& one, const std::vector<PlannedFor>& rat
 // The node is as the plan in force wants it, its workers too, and nothing more is needed.
 bool is_converged(const ShowGround& ground, bool writing) {
   const AgentMemory& memory = ground.memory;
-  if (!ground.node.known || !memory.target) return false;
+  if (!ground.node.known || !memory.target || !ground.fleet_heard) return false;
   if (!same_gpus_usable(*memory.target, ground.node.use)) return false;
   const auto lacks = [&](const ServiceVerdict& one) {
     return lacks_workers(one, memory.target->rates);

@@ -42,6 +42,7 @@ struct ShowGround {
   std::optional<PowerNow> power = {};
   long restarts = 0, given_up = 0, changes = 0;
   std::vector<actuate::Uncarried> uncarried = {};
+  bool fleet_heard = true;  // what its fleet plans is known, or it is one of none
 };
 
 // Brings a snapshot up to date; its version grows when anything but times has changed.

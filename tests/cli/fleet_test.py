@@ -114,6 +114,11 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         head, body = text.split("\r\n\r\n", 1)
         return int(head.split()[1]), json.loads(body) if "application/json" in head else body
 
+    def metrics(self, node):
+        lines = self.ask(node, "/metrics")[1].splitlines()
+        return {name: float(value) for name, value in (
+            line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))}
+
     def services_on(self, node):
         """Services of the instances that are on its machine; "" for one of none."""
         layout = json.loads(subprocess.run(
@@ -364,6 +369,11 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.ready()
         self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
         self.until(self.carried)
+        for node in NODES:  # all say the same, once they are asked
+            self.until(lambda: self.metrics(node).get(
+                'partita_fleet_service_carried_rps{service="chat"}') == 300)
+            self.assertEqual(self.metrics(node)["partita_fleet_converged"], 1)
+            self.assertEqual(self.metrics(node)[f'partita_fleet_node_there{{node="{node}"}}'], 1)
         self.etcd.send_signal(signal.SIGSTOP)
         self.until(lambda: any("goes on with its part" in self.read(f"{node}.log")
                                for node in NODES))
@@ -375,10 +385,71 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.assertEqual((code, document["converged"]), (200, False))
         self.assertIn("its store: ", document["fault"])
         self.assertLess(abs(document["as_of_ms"] / 1000 - time.time()), ON_A_BUSY_MACHINE_S)
+        for path in ("/v1/fleet/history", "/v1/fleet/plan"):
+            code, said = self.ask(node, path)
+            self.assertEqual((code, said["code"]), (500, "environment"), said)
+        # After a while it is a notice, and metrics know nothing of services any more.
+        self.until(lambda: any("goes on with its part" in one
+                               for one in self.ask(node, "/v1/state")[1]["notices"]))
+        self.assertFalse(self.ask(node, "/v1/health")[1]["converged"])
+        self.assertGreater(self.metrics(node)["partita_fleet_heard_seconds"], 15)
+        self.assertEqual(self.metrics(node)["partita_fleet_converged"], 0)
+        self.assertNotIn('partita_fleet_service_carried_rps{service="chat"}', self.metrics(node))
         self.etcd.send_signal(signal.SIGCONT)
         self.until(lambda: "fault" not in self.ask(node, "/v1/fleet")[1])
+        self.until(lambda: self.ask(node, "/v1/state")[1]["notices"] == [])
         self.ready()
         self.until(self.carried)
+
+
+    def serve(self, node, port):
+        """A gateway, and workers of what the node carries."""
+        words = [harness.PROGRAM, "gateway", "--http", f"127.0.0.1:{port}"]
+        gateway = self.run_beside([*words, "--state-dir", "state"], f"{node}-gateway",
+                                  self.path(node))
+        workers = self.run_beside(
+            [harness.PROGRAM, "workers", "--state-dir", "state", "--command", harness.PROGRAM +
+             " worker --null --service {service} --batch {batch} --input x:FP32:2"
+             " --output-tensor y:FP32:2"], f"{node}-workers", self.path(node))
+        self.addCleanup(workers.terminate)  # before it is killed: its workers end with it
+        return gateway
+
+    def test_a_node_whose_gateway_is_dead_carries_nothing(self):
+        gateways = {}
+        for node in NODES:
+            port = free_port()
+            self.write(f"{node}/agent.yaml", self.read(f"{node}/agent.yaml").replace(
+                "rack:", f'gateway: "127.0.0.1:{port}", rack:'))
+            self.again(node)
+            gateways[node] = self.serve(node, port)
+        self.ready()
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(self.carried)
+        node = self.nodes_of("chat")[0]
+        gateways[node].kill()
+        self.until(lambda: self.carried(without=(node,)), 2 * ON_A_BUSY_MACHINE_S)
+        self.until(lambda: self.services_on(node) == set())
+        # And the others'.
+        for gateway in gateways.values():
+            gateway.kill()
+        self.until(lambda: {one["carried_rps"] for one in self.status()["services"]} == {0})
+        self.assertEqual({one["verdict"] for one in self.status()["services"]}, {"down"})
+        self.assertFalse(self.status()["converged"])
+        self.assertIn("too few workers", self.fleet("status").stdout)
+
+    def test_all_that_are_gone_have_carried_out_nothing(self):
+        self.assertNotIn("carried out", self.fleet("status").stdout)
+        self.ready()
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(self.carried)
+        for agent in self.agents.values():
+            agent.kill()
+        self.until(lambda: not any(one["there"] for one in self.status()["nodes"]))
+        self.assertFalse(self.status()["converged"])
+        self.assertNotIn("carried out", self.fleet("status").stdout)
+        plan = self.fleet("plan", "--profiles", "profiles.csv")
+        self.assertEqual(plan.returncode, 1, plan.stderr)
+        self.assertIn("chat: no node is there", plan.stdout)
 
 
 class WordsTest(harness.CliTest):

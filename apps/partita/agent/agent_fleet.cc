@@ -9,6 +9,7 @@
 
 #include "agent/agent.h"
 #include "api/documents.h"
+#include "api/metrics.h"
 #include "base/append.h"
 #include "control/nvlinks.h"
 #include "control/planning.h"
@@ -31,6 +32,15 @@ constexpr std::int64_t kFirstWords = 5'000'000'000;
 constexpr std::int64_t kAgain = 30'000'000'000;
 constexpr const char* kUser = "fleet";
 constexpr double kTiny = 1e-6;
+constexpr std::int64_t kSecond = 1'000'000'000;
+// What was carried and has too few workers for so long is lost here: a worker or a gateway that is
+// started again is there before. So long after that it gets no more of it.
+constexpr std::int64_t kUnserved = 12 * kSecond, kPassedOver = 600 * kSecond;
+// A store that has not answered for so long is a fault, and what it said is not known any more.
+constexpr std::int64_t kSilent = 15 * kSecond;
+// Who is asked for metrics follows all of the fleet until then; in a larger one whoever leads does.
+constexpr std::int64_t kScraped = 150 * kSecond;
+constexpr std::size_t kSmallFleet = 100;  // nodes
 
 std::vector<fleet::NodeGpu> gpus_of(const control::Snapshot& now, const control::GpuUse& use,
                                     const control::NvLinks& said) {
@@ -91,15 +101,22 @@ bool has_instances(const control::Snapshot& now) {
   });
 }
 
-// Its gateway has workers of it; of a pipeline, of all steps.
-bool is_served(const control::Snapshot& now, const std::string& service) {
+// Of its instances those that its gateway has workers of; of a pipeline the least of its steps.
+double served_share(const control::Snapshot& now, const std::string& service) {
   const auto is = std::ranges::find(now.services, service, &control::ServiceNow::name);
-  if (is == now.services.end()) return false;
-  if (is->pipeline)
-    return std::ranges::all_of(is->pipeline->steps, [&](const plan::PipelineStep& step) {
-      return is_served(now, step.service);
-    });
-  return is->segments > 0 && is->ready_workers >= is->segments;
+  if (is == now.services.end()) return 0;
+  double least = 1;
+  if (is->pipeline) {
+    for (const plan::PipelineStep& step : is->pipeline->steps)
+      least = std::min(least, served_share(now, step.service));
+    return least;
+  }
+  return is->segments > 0 ? std::min(least, static_cast<double>(is->ready_workers) / is->segments)
+                          : 0;
+}
+
+bool is_changing(const control::Snapshot& now) {
+  return now.current && now.current->state == control::ChangeState::applying;
 }
 
 // The same as long as the state directory and the boot are: machines that were copied from one
@@ -149,6 +166,7 @@ AgentFleet::AgentFleet(Context& context, Wishes wishes, std::unique_ptr<fleet::E
       wishes_(std::move(wishes)),
       store_(std::move(store)),
       begun_(context.clock.now_ns()),
+      heard_ns_(begun_),
       self_(word_of(wishes_.state_dir, wishes_.boot)) {}
 
 AgentFleet::~AgentFleet() {
@@ -171,17 +189,20 @@ void AgentFleet::run() {
     now_.seen_ms = looked_ms_;
     const fleet::NodeNow now = now_;
     const std::vector<Question> asked = std::exchange(asked_, {});
+    const bool scraped = context_.clock.now_ns() - scraped_ns_ < kScraped;
     hold.unlock();
-    if (!asked.empty()) agent.follow_all();
+    if (!asked.empty() || (scraped && small_)) agent.follow_all();
     fleet::Turn turn = agent.turn(context_.clock.now_ns() / 1'000'000, wishes_.wall_ms(), now);
     fault_ = turn.trouble ? (turn.unseen ? "" : "its store: ") + to_string(*turn.trouble) : "";
     if (!turn.trouble) known_ms_ = wishes_.wall_ms();
     if (!turn.trouble) tell_gateway(agent);
+    if (scraped && !turn.trouble) show(agent, small_ || agent.leads());
     for (const Question& one : asked) one.answer(document(one.call, agent));
     const std::string state =
         turn.trouble ? fault_ + "; this node goes on with its part" : turn.waits;
     hold.lock();
     take_budget(turn);
+    tell_of_fault(turn);
     for (const std::string& sentence : turn.said) tell(sentence);
     if (state != said) tell(state.empty() ? "goes on" : state);
     said = state;
@@ -191,6 +212,53 @@ void AgentFleet::run() {
     wishes_.wake();
   }
   agent.leave();
+}
+
+// What metrics show, once a second at most; where it does not follow all, nothing is known.
+void AgentFleet::show(fleet::FleetAgent& agent, bool follows_all) {
+  const std::int64_t now = context_.clock.now_ns();
+  if (now < show_next_) return;
+  show_next_ = now + kSecond;
+  std::shared_ptr<const fleet::FleetStatus> is;
+  if (follows_all) {
+    small_ = agent.view().nodes.size() <= kSmallFleet;
+    if (auto status = status_of(agent.view(), wishes_.fleet.name, &services_))
+      is = std::make_shared<const fleet::FleetStatus>(*std::move(status));
+  }
+  const std::lock_guard hold(lock_);
+  shown_ = std::move(is);
+}
+
+std::string AgentFleet::metrics() {
+  std::unique_lock hold(lock_);
+  const auto shown = shown_;
+  scraped_ns_ = context_.clock.now_ns();
+  const std::int64_t silent = scraped_ns_ - heard_ns_;
+  hold.unlock();
+  return api::fleet_metrics(shown.get(), 1e-9 * static_cast<double>(silent), silent > kSilent);
+}
+
+// What people and programs hear of: one sentence from when it begins until it is over.
+void AgentFleet::tell_of_fault(const fleet::Turn& turn) {
+  const std::int64_t now = context_.clock.now_ns();
+  if (!turn.trouble) heard_ns_ = now;
+  std::string fault = turn.nameless ? "fleet: " + turn.waits : "";
+  if (now - heard_ns_ > kSilent) {
+    if (silent_.empty())
+      silent_ = fmt::format("fleet: {} (for more than {} s); this node goes on with its part",
+                            fault_, kSilent / kSecond);
+    fault = silent_;
+  } else {
+    silent_.clear();
+  }
+  if (fault == told_fault_) return;
+  told_fault_ = std::move(fault);
+  wishes_.wake();
+}
+
+std::string AgentFleet::fault() {
+  const std::lock_guard hold(lock_);
+  return told_fault_;
 }
 
 // Where its gateway may hand requests over to; what it was told last stands while nothing is heard.
@@ -282,6 +350,8 @@ Result<std::string> AgentFleet::document(const Call& call, fleet::FleetAgent& ag
   const std::string& operation = call.name;
   if (operation != "fleet" && operation != "fleet_plan" && operation != "fleet_history")
     return changed(call);
+  if (operation != "fleet" && !fault_.empty())
+    return failed({ErrorCode::environment, "the fleet is not heard: " + fault_, ""});
   if (operation == "fleet_history") return history_json(agent.view());
   if (operation == "fleet") {
     auto status = status_of(agent.view(), wishes_.fleet.name, &services_);
@@ -348,8 +418,13 @@ void AgentFleet::hand_over_again(const control::AgentMemory& memory) {
 }
 
 void AgentFleet::looked() {
+  const std::int64_t now = context_.clock.now_ns();
+  if (std::ranges::any_of(lacks_, [&](const auto& one) {
+        return !one.second.lost && now - one.second.since_ns >= kUnserved;
+      }))
+    wishes_.wake();  // there is something to say
   const std::lock_guard hold(lock_);
-  looked_ms_ = context_.clock.now_ns() / 1'000'000;
+  looked_ms_ = now / 1'000'000;
 }
 
 void AgentFleet::hear(const control::Loop& loop) {
@@ -366,8 +441,7 @@ void AgentFleet::hear(const control::Loop& loop) {
                            .gpus = gpus_of(snapshot, use, wishes_.world.nvlink)};
   record.runs = control::current_plan(use, memory.target, snapshot.assignment).gpus;
   tell_of_part(record, loop);
-  const bool changes =
-      snapshot.current && snapshot.current->state == control::ChangeState::applying;
+  const bool changes = is_changing(snapshot);
   std::vector<std::string> said;
   {
     const std::lock_guard hold(lock_);
@@ -384,6 +458,42 @@ void AgentFleet::hear(const control::Loop& loop) {
   for (const std::string& sentence : said) wishes_.say(sentence);
 }
 
+// What it carries of what is planned: what has workers at its gateway. What had them and has none,
+// or some of them alone, for kUnserved is lost here, unless a change is being made; the sentence
+// names it. What never had them yet may be on its way.
+std::string AgentFleet::carry(const fleet::Rates& planned, bool done,
+                              const control::Snapshot& now) {
+  const std::int64_t at = context_.clock.now_ns();
+  std::string few;
+  carries_ = lower(carries_, planned);
+  for (const auto& [service, rate] : planned) {
+    const double share = wishes_.fleet.gateway.empty() ? 1 : served_share(now, service);
+    const auto known = lacks_.find(service);
+    const bool lost = known != lacks_.end() && known->second.lost;
+    if (share >= 1 || (share > 0 && !done && !lost)) {
+      if (known != lacks_.end()) lacks_.erase(known);
+      if (done) carries_[service] = rate;
+      continue;
+    }
+    if (is_changing(now) && known != lacks_.end() && !lost) lacks_.erase(known);
+    if (is_changing(now) || (known == lacks_.end() && !carries_.contains(service))) continue;
+    Lack& lack = lacks_.try_emplace(service, Lack{.since_ns = at}).first->second;
+    lack.lost = lack.lost || at - lack.since_ns >= kUnserved;
+    if (!lack.lost) continue;
+    lack.last_ns = at;
+    few += (few.empty() ? "" : ", ") + service;
+    if (share > 0)
+      carries_[service] = rate * share;
+    else
+      carries_.erase(service);
+  }
+  std::erase_if(lacks_, [&](const auto& one) {
+    return !planned.contains(one.first) &&
+           (!one.second.lost || at - one.second.last_ns >= kPassedOver);
+  });
+  return few.empty() ? "" : "its gateway has too few workers of " + few;
+}
+
 // How far the node is with what it took, and what it carries.
 void AgentFleet::tell_of_part(fleet::NodeRecord& record, const control::Loop& loop) {
   const control::AgentMemory& memory = loop.memory();
@@ -392,10 +502,7 @@ void AgentFleet::tell_of_part(fleet::NodeRecord& record, const control::Loop& lo
   if (memory.target)
     for (const control::PlannedFor& one : memory.target->rates) planned[one.service] = one.rate_rps;
   const bool done = memory.target && memory.target->done;
-  carries_ = lower(carries_, planned);
-  for (const auto& [service, rate] : planned)
-    if (done && (wishes_.fleet.gateway.empty() || is_served(snapshot, service)))
-      carries_[service] = rate;
+  const std::string few = carry(planned, done, snapshot);
   if (part_) {
     record.taken = part_->revision;
     const fleet::Rates wanted = fleet::rates_of(*part_);
@@ -411,12 +518,15 @@ void AgentFleet::tell_of_part(fleet::NodeRecord& record, const control::Loop& lo
     else if (snapshot.last && snapshot.last->state == control::ChangeState::failed)
       record.trouble = snapshot.last->error.empty() ? "its change failed" : snapshot.last->error;
   }
+  if (record.trouble.empty()) record.trouble = few;
   if (record.trouble.empty() && memory.mode != control::Mode::automatic)
     record.trouble = fmt::format("its agent's mode is {}, and that of a fleet's nodes is automatic",
                                  control::to_string(memory.mode));
   is_all_ = carries(carries_, planned);
   record.ready = ready_;
   record.carries = fleet::carried_of(carries_);
+  for (const auto& [service, lack] : lacks_)
+    if (lack.lost) record.unserved.push_back(service);
 }
 
 }  // namespace partita::cli

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "control/host/agent.h"
 #include "control/host/agent_file.h"
 #include "fleet/brain/part_services.h"
+#include "fleet/brain/status.h"
 #include "fleet/etcd/etcd_store.h"
 #include "fleet/etcd/fleet_agent.h"
 
@@ -47,6 +49,11 @@ class AgentFleet {
   void tell_of(Call call, std::function<void(Result<std::string>)> answer);
   // What its GPUs may draw together now; nothing: it has no budget.
   std::optional<double> budget_w();
+  // Of /metrics, what the fleet is like; any thread.
+  std::string metrics();
+  // What is the matter with the fleet, a sentence: its store is not heard, another agent has this
+  // node's name. Empty: nothing. Any thread.
+  std::string fault();
   // How the node is after a step of its loop.
   void hear(const control::Loop& loop);
   // The agent has looked, or waits in a change and could: what was heard last is still so.
@@ -62,6 +69,9 @@ class AgentFleet {
   void handed(const fleet::Part& part, const control::Reply& reply);
   void hand_over_again(const control::AgentMemory& memory);  // with lock_ held
   void take_budget(const fleet::Turn& turn);          // with lock_ held
+  void tell_of_fault(const fleet::Turn& turn);        // the same
+  void show(fleet::FleetAgent& agent, bool follows_all);
+  std::string carry(const fleet::Rates& planned, bool done, const control::Snapshot& now);
   void tell_of_budget(const control::Snapshot& now);  // the same
   void tell_of_part(fleet::NodeRecord& record, const control::Loop& loop);
   std::string budget_path() const { return wishes_.state_dir + "/fleet-budget.json"; }
@@ -72,12 +82,18 @@ class AgentFleet {
   const Wishes wishes_;
   const std::unique_ptr<fleet::EtcdStore> store_;
   const std::int64_t begun_;
+  std::int64_t heard_ns_;            // the store, last
   const std::string self_;           // of this state directory, on this machine
   bool is_all_ = false;              // it carries all that is planned
   std::optional<fleet::Part> part_;  // taken; agent's thread alone
   std::string refused_;              // why the loop did not take its services
   std::int64_t again_ns_ = 0;        // not before then are they handed over again
   fleet::Rates carries_;
+  struct Lack {  // of workers
+    std::int64_t since_ns = 0, last_ns = 0;
+    bool lost = false;  // for so long that it is not carried
+  };
+  std::map<std::string, Lack> lacks_;  // by service
   std::string fault_;  // of the store, and when it was heard last; its thread alone
   std::int64_t known_ms_ = 0;
   long told_changes_ = -1;  // of the fleet, as the gateway was told of it; its thread alone
@@ -89,6 +105,11 @@ class AgentFleet {
   fleet::NodeNow now_;  // of the next turn
   std::int64_t looked_ms_ = 0;
   bool heard_ = false, ending_ = false;
+  std::int64_t scraped_ns_ = -1'000'000'000'000;
+  std::shared_ptr<const fleet::FleetStatus> shown_;  // by metrics; null: it does not follow all
+  std::string told_fault_, silent_;                  // silent_: while the store is not heard
+  std::int64_t show_next_ = 0;                       // its thread alone
+  bool small_ = true;  // so few nodes that all may follow all; the same
   std::optional<fleet::Part> to_hand_;
   bool handing_ = false;
   long holds_ = 0;                           // revision of budgets

@@ -517,6 +517,7 @@ class LiveRun {
     desk_.set_fleet([this](AgentFleet::Call call, std::function<void(Result<std::string>)> answer) {
       fleet_->tell_of(std::move(call), std::move(answer));
     });
+    desk_.set_fleet_metrics([this] { return fleet_ ? fleet_->metrics() : ""; });
     return {};
   }
   Result<void> begin_agent() {
@@ -614,6 +615,7 @@ class LiveRun {
     doors.inquiries = [this] { return inquiries(); };
     if (!node_.file.fleet.endpoints.empty())
       doors.budget_w = [this] { return fleet_ ? fleet_->budget_w() : std::nullopt; };
+    doors.fleet_fault = [this] { return fleet_ ? fleet_->fault() : ""; };
     doors.errands = [this] { return desk_.take_errands(); };
     doors.ending = [this] {  // asked while a change is made, between glances
       tell_looked();

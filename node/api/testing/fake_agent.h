@@ -162,6 +162,7 @@ class FakeAgent final : public Backend {
     if (name == "fleet_history") return answer(fleet::history_json(view));
     answer(fleet::decision_json({.parts = {}, .digest = "d1"}));
   }
+  std::string fleet_metrics() override { return {}; }
   void watch(std::function<void()> changed) override { changed_ = std::move(changed); }
   Result<std::vector<history::Event>> events(const history::EventQuery& query) override {
     const std::lock_guard lock(mutex_);

@@ -30,6 +30,10 @@ std::vector<observe::TenantProcess> processes_of(
   return processes;
 }
 
+std::string fleet_fault_of(const AgentDoors& doors) {
+  return doors.fleet_fault ? doors.fleet_fault() : "";
+}
+
 }  // namespace
 
 std::string memory_path(const std::string& state_dir) { return state_dir + "/agent-memory.json"; }
@@ -231,6 +235,7 @@ Seen Agent::look() {
   if (seen.sample) seen.host = host_.read(seen.sample->at, processes_of(seen.workers));
   seen.power_ends = power_.take_ends();
   budget_w_ = seen.budget_w = budget_now();
+  fleet_fault_ = seen.fleet_fault = fleet_fault_of(doors_);
   if (sets_power_ || seen.budget_w) seen.power = power_.read(uuids_);
   seen.power_back = std::exchange(power_back_, {});
   if (doors_.health) seen.health = doors_.health();
@@ -335,6 +340,7 @@ std::int64_t Agent::step() {
 bool Agent::is_otherwise(std::int64_t now_ms) {
   const bool answers = doors_.driver.info().has_value();
   if (budget_now() != budget_w_ || (budget_w_ && power_.has_ends())) return true;
+  if (fleet_fault_of(doors_) != fleet_fault_) return true;
   return answers != snapshot().node_fault.empty() || loop_.glance(now_ms, look_at_servers());
 }
 

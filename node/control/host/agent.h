@@ -60,6 +60,8 @@ struct AgentDoors {
   // What the boards may draw together now, by who divides the fleet's power; nothing: what policy
   // says. Empty: nobody divides it.
   std::function<std::optional<double>()> budget_w = {};
+  // What is the matter with its fleet, a sentence; empty: nothing is, or there is none.
+  std::function<std::string()> fleet_fault = {};
   // What the names of power marks begin with, see actuate::PowerGuard; empty: none are kept.
   std::string power_marks = {};
   // Runs the hook of that name; `phase` is before or after.
@@ -149,6 +151,7 @@ class Agent {
   std::optional<Applying> applying_;
   std::int64_t next_look_ms_ = 0, next_glance_ms_ = 0;
   std::optional<double> budget_w_;  // as it was seen last
+  std::string fleet_fault_;         // the same
   bool unsaved_ = false;
   long last_number_ = 0;                           // of a change, as the state directory has it
   std::map<std::string, std::string> complaints_;  // what was said last, by what it is about

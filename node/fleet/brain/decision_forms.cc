@@ -1,6 +1,8 @@
 // The document FleetDecision of leader.h.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/table.h"
 #include "fleet/brain/leader.h"
 
@@ -41,7 +43,11 @@ std::string decision_json(const Decision& decision) {
 }
 
 std::string decision_text(const Decision& decision) {
-  std::string text = decision.changes.empty() ? "nothing to change\n" : "";
+  const bool lacks = std::ranges::any_of(
+      decision.services, [](const ServiceOutlook& one) { return !one.why.empty(); });
+  std::string text;
+  if (decision.changes.empty())
+    text = lacks ? "nothing can be changed, and something is missing\n" : "nothing to change\n";
   for (const std::string& one : decision.changes) text += one + "\n";
   Table table{{"service", "need", "planned", "carried", "nodes"}, {}};
   for (const ServiceOutlook& one : decision.services)

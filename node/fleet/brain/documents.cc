@@ -80,7 +80,10 @@ void describe(Form& f, NodeRecord& node) {
               "watts that its GPUs can be limited to together; missing: not said");
   f.optional(!node.trouble.empty())
       .text("trouble", node.trouble, "why its part cannot be carried out");
-  f.list("carries", node.carries, describe, kServices, "what its GPUs carry now");
+  f.list("carries", node.carries, describe, kServices, "what it serves now");
+  f.optional(!node.unserved.empty())
+      .names("unserved", node.unserved, kServices,
+             "what it was to carry and could not serve, now or lately; missing: nothing");
   f.list(
       "runs", node.runs, [](Form& g, plan::PlannedGpu& gpu) { describe_there(g, gpu); },
       {.most = kMostGpus}, "the instances that are there");

@@ -31,12 +31,12 @@ constexpr double kStarved = 0.95;         // of what its GPUs may draw
 constexpr double kLeastInPlace = 0.5;     // while no instance of others moves for it
 constexpr double kFilled = 0.85;          // of a node's slices, before others are filled further
 constexpr int kRounds = 32;
-constexpr std::size_t kTried = 3;    // nodes that refuse a piece, before it is cut
-constexpr int kPiecesToSurvive = 3;  // one of them may be lost
-constexpr double kSmallSlices = 2;   // a service of fewer has two of them, each for all of it
-constexpr double kFilledTo = 1e-3;   // of the largest rate that fits on a node, relative
-constexpr double kFallsBy = 0.97;    // a rate that is tried, from the one before
-constexpr double kGuessedLow = 1.5;  // times a guess, no node carries more
+constexpr std::size_t kTried = 3;     // nodes that refuse a piece, before it is cut
+constexpr int kPiecesToSurvive = 3;   // one of them may be lost
+constexpr double kSmallSlices = 2;    // a service of fewer has two of them, each for all of it
+constexpr double kFilledTo = 1e-3;    // of the largest rate that fits on a node, relative
+constexpr double kFallsBy = 0.97;     // a rate that is tried, from the one before
+constexpr double kGuessedLow = 1.5;   // times a guess, no node carries more
 constexpr double kLeastSlices = 0.1;  // worth of a rate that is tried
 constexpr std::size_t kMostTried = 64;
 constexpr int kMostFills = 600;       // plans of a decision for such rates
@@ -73,6 +73,11 @@ bool same_terms(plan::Service a, plan::Service b, const Rates& beside) {
   a.traffic.rates.clear();
   b.traffic.rates.clear();
   return a == b;
+}
+
+// It was to carry it, and could not serve it.
+bool is_unserved(const NodeRecord& node, const std::string& service) {
+  return std::ranges::count(node.unserved, service) > 0;
 }
 
 // Some that its part is on cannot be used any more.
@@ -502,7 +507,9 @@ void Leader::Work::settle(At& at, Rates rates, const std::string& cause, bool lo
     const bool lost = loses && more(rate, rate_in(rates, service));  // drained, too
     of->second.lost = of->second.lost || lost;
     if (less > 0) at.gave_up[service] = less;
-    if (at.counts) count(of->second, at, rate_in(rates, service));
+    double stays = rate_in(rates, service);
+    if (is_unserved(*at.record, service)) stays = std::min(stays, rate_in(at.has, service));
+    if (at.counts) count(of->second, at, stays);
   }
   at.next = std::move(rates);
   at.used = planner_.slices(*plan);
@@ -566,6 +573,7 @@ Leader::Work::At* Leader::Work::place_for(const Of& of, double& piece) {
   const double most = piece * (1 + kTiny);
   for (auto& [name, at] : nodes_) {
     if (!at.gets() || of.tried.contains(name)) continue;
+    if (is_unserved(*at.record, of.terms->name)) continue;
     if (survives() && !of.anywhere && rate_in(of.by_domain, at.domain) + piece > most) continue;
     const double there = rate_in(at.next, of.terms->name);
     const double takes = of.guess[at.kind].slices(rate_in(of.on, name) + piece - there);
@@ -666,7 +674,9 @@ void Leader::Work::fill(Of& of) {
   for (auto& [name, at] : nodes_) {
     if (missing(of) <= 0 || fills_ >= kMostFills) return;
     const bool room = at.next.contains(of.terms->name) || at.used < at.total;
-    if (at.gets() && room && !at.held.contains(of.terms->name)) fill(at, of);
+    if (at.gets() && room && !at.held.contains(of.terms->name) &&
+        !is_unserved(*at.record, of.terms->name))
+      fill(at, of);
   }
 }
 
@@ -711,7 +721,8 @@ void Leader::Work::make_room() {
     if (missing(*of) <= 0) continue;
     std::vector<At*> fullest;
     for (auto& [name, at] : nodes_)
-      if (at.gets() && !at.changed && !at.pending) fullest.push_back(&at);
+      if (at.gets() && !at.changed && !at.pending && !is_unserved(*at.record, of->terms->name))
+        fullest.push_back(&at);
     std::ranges::stable_sort(fullest, std::greater<>{}, &At::used);
     for (At* at : fullest)
       if (make_room_at(*at, *of)) break;
@@ -770,6 +781,8 @@ void Leader::Work::trim(At& at, Rates& next) {
       continue;
     }
     const double counted = rate_in(of.on, at.record->node);
+    // Some of its workers are gone: nobody knows whose instances a smaller plan would keep.
+    if (counted > 0 && is_unserved(*at.record, service)) continue;
     if (rate > counted && missing(of) <= 0) rate = counted;  // it is leaving already
     double all = 0, largest = 0;
     for (const auto& [domain, there] : of.by_domain)
@@ -864,7 +877,8 @@ std::vector<ServiceOutlook> Leader::Work::outlooks() const {
     one.unmet = of.older || (missing(of) > 0 && !of.unmet.empty());
     if (of.older || missing(of) <= 0) continue;
     one.margin_only = missing_of(of.need, of.by_domain, false) <= 0;
-    one.why = one.unmet         ? of.unmet
+    one.why = nodes_.empty()    ? "no node is there"
+              : one.unmet       ? of.unmet
               : one.margin_only ? "no node has room for what it needs when another is lost"
                                 : "no node has room for it";
     if (!of.why.empty()) one.why += ": " + of.why;

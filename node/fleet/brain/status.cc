@@ -84,6 +84,12 @@ void share(ServiceStatus& service, const std::vector<std::string>& drained) {
   }
 }
 
+// Some node carries it, and all together what they are planned for.
+bool is_as_planned(const ServiceStatus& service) {
+  const double carried = service.carried_rps * (1 + kOfARate);
+  return service.wanted_rps <= 0 || (carried > 0 && carried >= service.planned_rps);
+}
+
 // What the agents of its nodes say, the worst of it, and whether there is enough of it, also after
 // a loss that it is to survive. It is down only where all of it is.
 std::string verdict_of(const FleetView& view, const std::map<std::string, std::string>& feeds,
@@ -359,14 +365,20 @@ Result<FleetStatus> status_of(const FleetView& view, const std::string& fleet,
   }
   status.converged = !services.empty();
   for (auto& [name, node] : nodes) {
-    status.revision = std::max(status.revision, node.revision);
+    // A store that has lost its data knows of no part; what nodes took then holds.
+    status.revision = std::max({status.revision, node.revision, node.taken});
     if (!node.there) continue;
     status.converged = status.converged && node.ready >= node.revision;
-    for (const Carried& one : node.carries) add_piece(services, one.service, name, 0, one.rate_rps);
-    if (const auto part = view.parts.find(name); part != view.parts.end())
+    const auto part = view.parts.find(name);
+    const bool has_part = part != view.parts.end();
+    for (const Carried& one : node.carries)
+      add_piece(services, one.service, name, has_part ? 0 : one.rate_rps, one.rate_rps);
+    if (has_part)
       for (const auto& [service, rate] : rates_of(part->second))
         add_piece(services, service, name, rate, 0);
   }
+  for (const auto& [name, one] : services)
+    status.converged = status.converged && is_as_planned(one);
   if (auto power = power_status(view, nodes)) status.power = *std::move(power);
   for (auto& [name, node] : nodes) status.nodes.push_back(std::move(node));
   const auto feeds = view.power ? feeds_of(*view.power) : std::map<std::string, std::string>{};
@@ -453,8 +465,18 @@ Result<std::string> explain(const FleetView& view, const std::string& of) {
   }
   for (const auto& [service, why] : view.whys)
     if (of.empty() || of == service) text += fmt::format("{}: {}\n", service, why);
+  for (const auto& [name, node] : view.nodes) {
+    if (view.parts.contains(name)) continue;
+    const Rates rates = rates_of(node.carries);
+    if (rates.empty() || (!of.empty() && of != name && !rates.contains(of))) continue;
+    text += fmt::format("{} has no part; it goes on with what it took, revision {}\n", name,
+                        node.taken);
+    for (const auto& [service, rate] : rates)
+      if (of.empty() || of == name || of == service)
+        text += fmt::format("  {} {} req/s\n", service, number_text(rate));
+  }
   // Of a service, too, what it was not put on.
-  const bool of_service = !text.empty() && !view.parts.contains(of);
+  const bool of_service = !text.empty() && !view.parts.contains(of) && !view.nodes.contains(of);
   for (const auto& [name, node] : view.nodes)
     if (const std::string why = why_last(view, name);
         !why.empty() && (of.empty() || of == name || of_service))

@@ -32,9 +32,10 @@ struct NodeStatus {
   bool operator==(const NodeStatus&) const = default;
 };
 
-// What one node has of a service; `share` of its requests should go there: by what it carries and
-// will carry still, where the nodes that stay carry all of it; else by what it carries now; by what
-// it is to carry where nobody does. None goes to a node that is not there.
+// What one node has of a service; one without a part is planned for what it carries. `share` of its
+// requests should go there: by what it carries and will carry still, where the nodes that stay
+// carry all of it; else by what it carries now; by what it is to carry where nobody does. None goes
+// to a node that is not there.
 struct ServicePiece {
   std::string node;
   double planned_rps = 0, carried_rps = 0, share = 0;
@@ -74,8 +75,9 @@ class ServicesRead;
 
 struct FleetStatus {
   std::string fleet, leader = {};
-  long revision = 0;       // the newest of all parts
-  // Services are wanted, and every node that is there has carried out its part.
+  long revision = 0;  // the newest of all parts, and of what nodes took
+  // Services are wanted, every node that is there has carried out its part, and each service is
+  // carried at the rate that parts say, by some node at least.
   bool converged = false;
   std::string survive = "none", approval = "automatic", proposal = {};  // digest
   std::vector<std::string> proposed = {}, damaged = {};

@@ -222,5 +222,67 @@ TEST(Status, AStoreThatKnowsNoServicesTellsNobodyToSendNothing) {
   EXPECT_EQ(peers_of(*empty, "n0", {}), (actuate::GatewayPeers{.node = "n0"}));
 }
 
+// A store that has lost its data: nodes carry what they took, and one of them alone has a part.
+TEST(Status, WhoHasNoPartIsPlannedForWhatItCarries) {
+  TestFleet fleet(3);
+  fleet.want({{"a", 900}});
+  for (const char* name : {"n0", "n1", "n2"}) {
+    fleet.view.nodes[name].carries = {{"a", 300}};
+    fleet.view.nodes[name].taken = fleet.view.nodes[name].ready = 7;
+  }
+  auto status = *status_of(fleet.view, "f");
+  EXPECT_EQ(status.services.at(0).planned_rps, 900);
+  EXPECT_EQ(status.revision, 7);
+  EXPECT_TRUE(status.converged);
+  for (const char* of : {"", "n1", "a"}) {
+    const auto why = explain(fleet.view, of);
+    ASSERT_TRUE(why) << to_string(why.error());
+    EXPECT_NE(why->find("n1 has no part; it goes on with what it took, revision 7\n  a 300 req/s"),
+              std::string::npos)
+        << *why;
+  }
+  EXPECT_FALSE(explain(fleet.view, "b"));
+
+  fleet.want({{"a", 1100}});
+  const Decision decision = fleet.decide();
+  ASSERT_EQ(decision.parts.size(), 1u);
+  const std::string grows = decision.parts[0].node;
+  for (const bool carried_out : {false, true}) {
+    if (carried_out) {
+      ASSERT_TRUE(fleet.carry_out(grows));
+    }
+    status = *status_of(fleet.view, "f");
+    const ServiceStatus& a = status.services.at(0);
+    double planned = 0;
+    for (const ServiceOutlook& one : decision.services) planned += one.planned_rps;
+    EXPECT_NEAR(a.planned_rps, planned, 1e-6);
+    for (const ServicePiece& piece : a.on)
+      EXPECT_NEAR(piece.share, carried_out ? piece.planned_rps / planned : 1.0 / 3, 1e-6)
+          << piece.node;
+    EXPECT_EQ(status.converged, carried_out);
+  }
+}
+
+// Who is not there carries nothing out.
+TEST(Status, NothingIsCarriedOutWhereNobodyIsThere) {
+  TestFleet fleet(2);
+  fleet.want({{"a", 300}, {"b", 200}});
+  EXPECT_FALSE(status_of(fleet.view, "f")->converged);  // nobody ever had one
+  fleet.settle();
+  EXPECT_TRUE(status_of(fleet.view, "f")->converged);
+  const auto nodes = fleet.view.nodes;
+  fleet.view.nodes.clear();
+  const auto status = *status_of(fleet.view, "f");
+  EXPECT_FALSE(status.converged);
+  EXPECT_EQ(status_text(status).find("carried out"), std::string::npos);
+  const std::string plan = decision_text(fleet.decide());
+  EXPECT_TRUE(plan.starts_with("nothing can be changed")) << plan;
+  EXPECT_NE(plan.find("a: no node is there"), std::string::npos) << plan;
+  // One serves nothing of what it has.
+  fleet.view.nodes = nodes;
+  fleet.view.nodes.at(fleet.nodes_of("a").at(0)).carries.clear();
+  EXPECT_FALSE(status_of(fleet.view, "f")->converged);
+}
+
 }  // namespace
 }  // namespace partita::fleet

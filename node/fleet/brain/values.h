@@ -61,7 +61,9 @@ struct NodeRecord {
   long holds_budget = 0;     // the newest revision of budgets that its GPUs hold to
   double least_gpu_w = 0;    // that its GPUs can be limited to together; 0: not said
   std::string trouble = {};  // why `taken` cannot be carried out; empty: it can
-  std::vector<Carried> carries = {};        // what its GPUs carry now, by service
+  std::vector<Carried> carries = {};  // what it serves now, by service
+  // Services that it was to carry and could not serve, now or lately: they get no more here.
+  std::vector<std::string> unserved = {};
   std::vector<plan::PlannedGpu> runs = {};  // the instances that are there
   bool operator==(const NodeRecord&) const = default;
 };

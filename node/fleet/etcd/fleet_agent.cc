@@ -390,6 +390,7 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
   const auto there = view_.nodes.find(settings_.node);
   if (!registered_ && there != view_.nodes.end() && is_anothers(there->second, node.record)) {
     turn_.budget = node.budget;
+    turn_.nameless = true;
     turn_.waits = fmt::format(
         "another agent is registered as '{}': this node is none of the fleet until that one is "
         "gone, or it has a name of its own (`fleet.node`)",

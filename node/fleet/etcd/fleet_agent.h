@@ -73,6 +73,7 @@ struct Turn {
   std::int64_t heard_ms = 0;         // when the store answered last, as `now_ms`
   std::string waits;                 // why its newest part is not taken yet
   std::vector<std::string> said;
+  bool nameless = false;         // another agent is registered by this node's name; `waits` says so
   bool unseen = false;           // its GPUs have not been looked at for so long that its lease ends
   std::optional<Error> trouble;  // of the store, or that
 };

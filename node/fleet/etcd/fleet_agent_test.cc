@@ -59,6 +59,7 @@ TEST(FleetAgent, ASecondAgentOfOneNameIsNoneOfTheFleet) {
     Turn is = agent.turn(now, now, node);
     now += 500;
     EXPECT_FALSE(is.trouble);
+    EXPECT_EQ(is.nameless, is.waits.starts_with("another agent is registered"));
     return is.waits;
   };
   EXPECT_EQ(turn(*one, first), "");
