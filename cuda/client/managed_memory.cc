@@ -12,8 +12,14 @@ Got<std::uint64_t> ManagedMemory::allocate(std::uint64_t bytes) {
   if (const Status status = core_.link->failure(); status != kOk) return refused(status);
   const auto address = all_.memory.allocate(lock, bytes, kHostPage);
   if (!address) return address;
-  const Status status = share(lock, {*address, bytes});
+  Status status = share(lock, {*address, bytes});
+  // Zero on both sides: pages that the program leaves, or makes, zero are not sent.
+  const Set zero{.stream = {stream_}, .to = {*address}, .element = 1, .count = bytes};
+  if (status == kOk) status = core_.link->post(lock, zero);
+  if (status == kOk)
+    status = core_.link->call_held(lock, StreamSync{.stream = {stream_}}, Cause::managed).status;
   if (status == kOk) return address;
+  managed_.unmap(*address);
   if (const Status freed = all_.memory.release(lock, *address); freed != kOk) return refused(freed);
   return refused(status);
 }

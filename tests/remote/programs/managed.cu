@@ -168,7 +168,26 @@ static void ends() {
   MUST(cudaFree(sum));
 }
 
+// What the host made zero, or left so, is zero on the device, whatever lay there before.
+static void zeros() {
+  const int count = 1024;
+  int *before = nullptr, *zero = nullptr, *sum = nullptr;
+  MUST(cudaMalloc(&sum, sizeof(int)));
+  for (int round = 0; round < 2; ++round) {
+    MUST(cudaMalloc(&before, count * sizeof(int)));
+    MUST(cudaMemset(before, 1, count * sizeof(int)));
+    MUST(cudaFree(before));
+    MUST(cudaMallocManaged(&zero, count * sizeof(int)));
+    if (round == 0) std::fill(zero, zero + count, 0);
+    LAUNCH(managed_total, 1, 1, 0, nullptr, zero, zero + count, sum);
+    expect(to_host(sum, 1)[0] == 0, "the sum of zeros");
+    MUST(cudaFree(zero));
+  }
+  MUST(cudaFree(sum));
+}
+
 int main() {
+  zeros();
   list();
   ends();
   turns();
