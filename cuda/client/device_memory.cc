@@ -222,13 +222,56 @@ Status DeviceMemory::limit_heap(std::uint64_t bytes) {
   return kOk;
 }
 
+Status DeviceMemory::wait_for_writes(std::uint64_t stream, const void* memory,
+                                     std::uint64_t bytes) {
+  {
+    Lock lock(core_.mutex);
+    if (const Status status = core_.connected(lock); status != kOk) return status;
+    const auto real = all_.streams.resolved(lock, stream);
+    if (!real) return real.error();
+    if (all_.captures.at(*real) != nullptr || !all_.host.is_pinned(lock, memory, bytes) ||
+        !(all_.host.mapped(lock, memory, bytes) || all_.streams.is_behind_writes(*real)))
+      return kOk;
+  }
+  return all_.streams.synchronise(stream);
+}
+
+// The bytes are fetched by a function of the stream, between what it comes behind and the copy.
+Status DeviceMemory::copy_in_behind(Lock& lock, std::uint64_t real, std::uint64_t to,
+                                    std::byte* from, std::uint64_t bytes) {
+  const auto staging = allocate(lock, bytes);
+  if (!staging) return staging.error();
+  all_.streams.note_work(real);
+  const Status status = all_.call_copies.fetch(lock, real, {{*staging, bytes, from}}, true);
+  if (status != kOk) return status;
+  return core_.link->post(
+      lock, CopyDevice{.stream = {real}, .to = {to}, .from = {*staging}, .width = bytes});
+}
+
+// Once what the stream has got by now has ended; any time, where it is gone.
+Status DeviceMemory::release_behind(const Lock& lock, std::uint64_t real, std::uint64_t address) {
+  if (all_.streams.find(real) == nullptr) return release(lock, address);
+  const Arena::Taken taken = arena().release(address, true);
+  if (!taken.range) return kOk;
+  all_.streams.note_work(real);
+  return core_.link->post(lock, FreeOnStream{.stream = {real}, .address = {taken.range->address}});
+}
+
 Status DeviceMemory::copy_in(std::uint64_t stream, std::uint64_t to, const void* from,
-                             std::uint64_t bytes) {
+                             std::uint64_t bytes, bool later) {
+  if (!later)
+    if (const Status status = wait_for_writes(stream, from, bytes); status != kOk) return status;
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
   if (bytes == 0) return core_.link->failure();
+  if (later) {
+    if (const auto there = all_.host.mapped(lock, from, bytes)) {
+      lock.unlock();
+      return copy(stream, CopyDevice{.to = {to}, .from = {*there}, .width = bytes});
+    }
+  }
   if (const Status status = all_.managed.begin_work(lock, *real, to, false); status != kOk)
     return status;
   Bytes rest(static_cast<const std::byte*>(from), bytes);
@@ -240,6 +283,8 @@ Status DeviceMemory::copy_in(std::uint64_t stream, std::uint64_t to, const void*
     return core_.link->post(
         lock, CopyDevice{.stream = {*real}, .to = {to}, .from = {*staging}, .width = bytes});
   }
+  if (later && all_.host.is_pinned(lock, from, bytes) && all_.streams.is_behind_writes(*real))
+    return copy_in_behind(lock, *real, to, const_cast<std::byte*>(rest.data()), bytes);
   // No work to be waited for: the bytes have left the program's memory when this returns, and
   // nobody can see when they arrive. Loaders synchronise after every tensor.
   if (core_.shares) all_.streams.note_work(*real);
@@ -272,11 +317,16 @@ Status DeviceMemory::copy_out(std::uint64_t stream, void* to, std::uint64_t from
         lock, CopyDevice{.stream = {*real}, .to = {*staging}, .from = {from}, .width = bytes});
   }
   if (const Status status = core_.link->failure(); status != kOk) return status;
+  if (const auto there = later ? all_.host.mapped(lock, to, bytes) : std::nullopt) {
+    lock.unlock();
+    return copy(stream, CopyDevice{.to = {*there}, .from = {from}, .width = bytes});
+  }
   const bool reads = all_.managed.holds(lock, from);
   if (const Status status = all_.managed.begin_work(lock, *real, 0, reads); status != kOk)
     return status;
   const std::uint64_t number = all_.streams.note_work(*real);
   if (later && all_.host.is_pinned(lock, to, bytes)) {
+    all_.streams.note_write(*real);
     const std::uint64_t token = core_.expect_copy(place, bytes);
     core_.link->watch();
     return core_.link->post(

@@ -33,8 +33,12 @@ class DeviceMemory {
   // What malloc in kernels may hold: kHeapBytes beside the session's memory, the rest of it.
   Status limit_heap(std::uint64_t bytes);
   std::uint64_t heap_limit() const { return heap_; }
-  // From the program's memory; it may be reused on return.
-  Status copy_in(std::uint64_t stream, std::uint64_t to, const void* from, std::uint64_t bytes);
+  // From the program's memory, which may be reused on return; pinned memory is read when the stream
+  // gets there. `later`: only once it has got there may pinned memory be reused.
+  Status copy_in(std::uint64_t stream, std::uint64_t to, const void* from, std::uint64_t bytes,
+                 bool later = false);
+  // Waits until nothing that the stream comes behind still writes this memory, if it is pinned.
+  Status wait_for_writes(std::uint64_t stream, const void* memory, std::uint64_t bytes);
   // `later`: the stream's next synchronisation is early enough where the memory is pinned.
   Status copy_out(std::uint64_t stream, void* to, std::uint64_t from, std::uint64_t bytes,
                   bool later);
@@ -54,11 +58,14 @@ class DeviceMemory {
   Got<std::uint64_t> reserve(const Lock& lock, std::uint64_t bytes, std::uint64_t align);
   Got<std::uint64_t> allocate(Lock& lock, std::uint64_t bytes, std::uint64_t align = 0);
   Status release(const Lock& lock, std::uint64_t address);
+  Status release_behind(const Lock& lock, std::uint64_t real, std::uint64_t address);
   void add_global(const Block& variable) { globals_[variable.address] = variable.bytes; }
   Arena& arena();
   void clear();
 
  private:
+  Status copy_in_behind(Lock& lock, std::uint64_t real, std::uint64_t to, std::byte* from,
+                        std::uint64_t bytes);
   template <class Work>
   Status enqueue(std::uint64_t stream, Work work, bool reads = true);
 

@@ -181,7 +181,6 @@ HostCopies Graphs::all_copies(const MadeGraph& graph) const {
 void Graphs::clear() {
   graphs_.clear();
   execs_.clear();
-  calls_.clear();
 }
 
 Got<std::uint64_t> Graphs::create() {
@@ -361,19 +360,26 @@ Got<std::uint64_t> Graphs::add_call(std::uint64_t graph, Nodes after, Callback c
   return node;
 }
 
-void Graphs::note_calls(const HostCopies& copies) {
+void CallCopies::note(const HostCopies& copies) {
   for (const HostCopies::Call& call : copies.calls) {
-    HostCopies& around = calls_[call.token];
+    Around& around = around_[call.token];
     around.in.assign(copies.in.begin() + static_cast<std::ptrdiff_t>(call.in), copies.in.end());
     around.out.assign(copies.out.begin(),
                       copies.out.begin() + static_cast<std::ptrdiff_t>(call.out));
   }
 }
 
-void Graphs::copy_before_call(std::uint64_t token) {
+Status CallCopies::fetch(const Lock& lock, std::uint64_t stream, const std::vector<HostCopy>& in,
+                         bool frees) {
+  const std::uint64_t token = core_.add_callback({});
+  around_[token] = {.in = in, .once = true, .frees = frees, .stream = stream};
+  return core_.link->post(lock, HostCall{.stream = {stream}, .token = {token}});
+}
+
+void CallCopies::before(std::uint64_t token) {
   Lock lock(core_.mutex);
-  const auto found = calls_.find(token);
-  if (found == calls_.end()) return;
+  const auto found = around_.find(token);
+  if (found == around_.end()) return;
   for (const HostCopy& copy : std::vector(found->second.out)) {
     if (core_.link == nullptr) return;
     const auto stream = all_.managed.side_stream(lock);
@@ -384,18 +390,25 @@ void Graphs::copy_before_call(std::uint64_t token) {
   }
 }
 
-void Graphs::copy_after_call(std::uint64_t token) {
+void CallCopies::after(std::uint64_t token) {
   Lock lock(core_.mutex);
-  const auto found = calls_.find(token);
-  if (found == calls_.end() || found->second.in.empty() || core_.link == nullptr) return;
+  const auto found = around_.find(token);
+  if (found == around_.end() || found->second.in.empty() || core_.link == nullptr) return;
+  const Around around = found->second;
+  if (around.once) around_.erase(found);
   const auto stream = all_.managed.side_stream(lock);
   if (!stream) return;
-  for (const HostCopy& copy : found->second.in) {
+  for (const HostCopy& copy : around.in) {
     all_.host.map_named(lock, copy.staging, {copy.host, copy.bytes});
     core_.link->post(lock, CopyIn{.stream = *stream, .to = {copy.staging}},
                      {copy.host, copy.bytes});
   }
   core_.link->call(lock, StreamSync{.stream = *stream}, Cause::graph);
+  if (!around.frees) return;
+  lock.lock();
+  if (core_.link == nullptr || core_.left) return;
+  for (const HostCopy& copy : around.in)
+    all_.memory.release_behind(lock, around.stream, copy.staging);
 }
 
 Got<std::uint64_t> Graphs::add_copy_in(std::uint64_t graph, Nodes after, std::uint64_t to,
@@ -514,6 +527,8 @@ Status Graphs::update(std::uint64_t exec, std::uint64_t graph) {
 // Bytes for the graph's staging memory must not come while its last launch still reads there.
 Status Graphs::order_launches(const Lock& lock, Exec& exec, std::uint64_t stream) {
   if (!exec.launched || exec.stream == stream) return kOk;
+  all_.streams.note_work(stream);
+  all_.streams.note_wait(stream);
   return core_.link->post(lock, StreamWaitEvent{.stream = {stream}, .event = {exec.event}});
 }
 
@@ -546,9 +561,11 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
   if (const Status status = all_.managed.begin_work(lock, *real); status != kOk) return status;
   if (copies)
     if (const Status status = order_launches(lock, exec, *real); status != kOk) return status;
+  const bool behind = !exec.copies.in.empty() && all_.streams.is_behind_writes(*real);
   all_.streams.note_work(*real);
-  note_calls(exec.copies);
-  Status status = kOk;
+  if (!exec.copies.out.empty() || !exec.copies.calls.empty()) all_.streams.note_write(*real);
+  all_.call_copies.note(exec.copies);
+  Status status = behind ? all_.call_copies.fetch(lock, *real, exec.copies.in) : kOk;
   for (const HostCopies::Condition& one : exec.copies.conditions)
     if (status == kOk)
       status = core_.link->post(lock, Set{.stream = {*real},
@@ -557,7 +574,7 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
                                           .element = sizeof(one.value),
                                           .count = 1});
   for (const HostCopy& copy : exec.copies.in)
-    if (status == kOk)
+    if (status == kOk && !behind)
       status = core_.link->post(lock, CopyIn{.stream = {*real}, .to = {copy.staging}},
                                 {copy.host, copy.bytes});
   if (status == kOk)

@@ -112,6 +112,31 @@ class GraphMemory {
   std::map<std::uint64_t, std::shared_ptr<const Block>> blocks_, held_;
 };
 
+// Copies with the program's memory around functions in the order of streams.
+class CallCopies {
+ public:
+  CallCopies(Session& all, Core& core) : all_(all), core_(core) {}
+  // What the functions of a graph read comes from the device before them, what they wrote goes there.
+  void note(const HostCopies& copies);
+  // A function of ours in this stream, once: what the program has there by then goes to the device.
+  // `frees`: the places on the device, once what is posted next to the stream has ended.
+  Status fetch(const Lock& lock, std::uint64_t stream, const std::vector<HostCopy>& in,
+               bool frees = false);
+  void before(std::uint64_t token);
+  void after(std::uint64_t token);
+  void clear() { around_.clear(); }
+
+ private:
+  struct Around {
+    std::vector<HostCopy> in = {}, out = {};
+    bool once = false, frees = false;
+    std::uint64_t stream = 0;
+  };
+  Session& all_;
+  Core& core_;
+  std::map<std::uint64_t, Around> around_;  // by token
+};
+
 struct MadeGraph {
   HostCopies copies = {};
   std::vector<std::uint64_t> nodes = {};  // in the order of the server, unless they are mixed
@@ -160,10 +185,6 @@ class Graphs {
   Status launch(std::uint64_t exec, std::uint64_t stream);
   Status destroy_exec(std::uint64_t exec);
 
-  // What a function in a graph reads has come from the device, what it wrote goes there.
-  void copy_before_call(std::uint64_t token);
-  void copy_after_call(std::uint64_t token);
-
   std::map<std::uint64_t, MadeGraph>& all() { return graphs_; }
   void forget(std::uint64_t graph);  // with its bodies
   void clear();
@@ -180,14 +201,12 @@ class Graphs {
   Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);
   Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);
   Status order_launches(const Lock& lock, Exec& exec, std::uint64_t stream);
-  void note_calls(const HostCopies& copies);
   Status fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream);
 
   Session& all_;
   Core& core_;
   std::map<std::uint64_t, MadeGraph> graphs_;
   std::map<std::uint64_t, Exec> execs_;
-  std::map<std::uint64_t, HostCopies> calls_;  // by token: the copies around it
 };
 
 MadeGraph* made_graph(Session& all, std::uint64_t graph);  // nullptr: there is none

@@ -113,7 +113,24 @@ Got<std::uint64_t> HostMemory::make_room(Lock& lock, std::uint64_t address, cons
   return address;
 }
 
+std::optional<std::uint64_t> HostMemory::mapped(const Lock& lock, const void* memory,
+                                                std::uint64_t bytes) {
+  if (pinned_.empty() || !is_pinned(lock, memory, bytes)) return std::nullopt;
+  const auto at = reinterpret_cast<std::uintptr_t>(memory);
+  const auto& [begin, pinned] = *std::prev(pinned_.upper_bound(at));
+  if (pinned.device == 0) return std::nullopt;
+  return pinned.device + (at - begin);
+}
+
 Got<std::uint64_t> HostMemory::device_address(Lock& lock, std::uint64_t host) {
+  // The device gets the bytes now: those first that still come for the program.
+  if (!mapped(lock, reinterpret_cast<const void*>(host), 0) && all_.streams.writes() &&
+      !all_.captures.any()) {
+    lock.unlock();
+    const Status status = all_.streams.synchronise();
+    lock.lock();
+    if (status != kOk) return refused(status);
+  }
   auto next = pinned_.upper_bound(host);
   if (next == pinned_.begin()) return refused(kInvalidValue);
   Pinned& pinned = (--next)->second;

@@ -38,6 +38,8 @@ class HostMemory {
   Status map_address(Lock& lock, DevicePointer& address);
   // The same for bytes that go to this address of the device's, which stay as they are.
   Status map_named(Lock& lock, std::uint64_t to, Bytes bytes);
+  // Where the device has pinned memory that it uses, which is managed memory then.
+  std::optional<std::uint64_t> mapped(const Lock& lock, const void* memory, std::uint64_t bytes);
   bool any() const { return !pinned_.empty(); }
   void clear();  // the device has none of it any more
   void reserve_again(Arena& fresh);

@@ -32,8 +32,8 @@ Session& session() {
 
 Session::Session() {
   core.at_first = register_once;
-  core.before_call = [this](std::uint64_t token) { graphs.copy_before_call(token); };
-  core.after_call = [this](std::uint64_t token) { graphs.copy_after_call(token); };
+  core.before_call = [this](std::uint64_t token) { call_copies.before(token); };
+  core.after_call = [this](std::uint64_t token) { call_copies.after(token); };
 }
 
 Status Session::ready() {
@@ -56,6 +56,7 @@ void Session::clear(bool child) {
   events.clear();
   captures.clear();
   graphs.clear();
+  call_copies.clear();
   graph_memory.clear();
   memory.clear();
   managed.clear(child);

@@ -55,6 +55,7 @@ class Session {
   Captures captures{*this, core};
   GraphMemory graph_memory{*this, core};
   Graphs graphs{*this, core};
+  CallCopies call_copies{*this, core};
   Branches branches{*this, core};
   SharedMemory shared{*this, core};
   Libraries libraries{*this, core};

@@ -57,10 +57,31 @@ bool Streams::has_finished(std::uint64_t stream, std::uint64_t number) {
   return found != nullptr && number <= found->finished;
 }
 
+void Streams::note_write(std::uint64_t stream) {
+  if (Stream* found = find(stream)) found->writes = found->last;
+}
+
+void Streams::note_wait(std::uint64_t stream) {
+  if (Stream* found = find(stream)) found->waited = found->last;
+}
+
+bool Streams::writes() const {
+  return is_unfinished(legacy_, legacy_.writes) ||
+         std::any_of(streams_.begin(), streams_.end(), [&](const auto& entry) {
+           return is_unfinished(entry.second, entry.second.writes);
+         });
+}
+
+bool Streams::is_behind_writes(std::uint64_t stream) {
+  const Stream* const at = find(stream);
+  if (!writes() || at == nullptr) return false;
+  const bool blocking = (at->flags & kNonBlocking) == 0;
+  return stream == 0 || is_unfinished(*at, at->writes) || is_unfinished(*at, at->waited) ||
+         (blocking && is_unfinished(legacy_, legacy_.last));
+}
+
 bool Streams::idle() const {
-  const auto busy = [this](const Stream& stream) {
-    return stream.last > stream.finished && stream.last > all_finished_;
-  };
+  const auto busy = [this](const Stream& stream) { return is_unfinished(stream, stream.last); };
   if (busy(legacy_)) return false;
   return std::none_of(streams_.begin(), streams_.end(),
                       [&](const auto& entry) { return busy(entry.second); });
@@ -98,6 +119,8 @@ Status Streams::destroy(std::uint64_t stream) {
   // Its work goes on and is finished when everything is.
   if (found->second.last > found->second.finished)
     legacy_.last = std::max(legacy_.last, found->second.last);
+  if (is_unfinished(found->second, found->second.writes))
+    legacy_.writes = std::max(legacy_.writes, found->second.writes);
   streams_.erase(found);
   return core_.link->post(lock, StreamDestroy{.stream = {stream}});
 }
@@ -232,6 +255,7 @@ Status Events::wait(std::uint64_t stream, std::uint64_t event) {
   } else {
     if (!found->second.shared && is_finished(found->second)) return core_.link->failure();
     all_.streams.note_work(*real);
+    all_.streams.note_wait(*real);
   }
   return core_.link->post(lock, StreamWaitEvent{.stream = {*real}, .event = {event}});
 }

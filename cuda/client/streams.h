@@ -32,7 +32,9 @@ class Streams {
     std::int32_t priority = 0;
     int device = 0;
     std::uint64_t last = 0, finished = 0;  // numbers of operations
-    std::uint64_t capture = 0;             // id, 0: none
+    // The last of them that writes memory of the program, and that waits for another stream.
+    std::uint64_t writes = 0, waited = 0;
+    std::uint64_t capture = 0;  // id, 0: none
   };
   // The number of the stream at the server: the legacy one is 0.
   Got<std::uint64_t> resolved(const Lock& lock, std::uint64_t stream);
@@ -42,6 +44,13 @@ class Streams {
   void note_finished(std::uint64_t stream, std::uint64_t number);
   bool has_finished(std::uint64_t stream, std::uint64_t number);
   bool idle() const;
+  // The last operation of the stream writes memory of the program's: a copy from the device, one of
+  // its functions. Or it waits for another stream.
+  void note_write(std::uint64_t stream);
+  void note_wait(std::uint64_t stream);
+  // Whether such a write is unfinished that the stream's next operation comes behind, or may.
+  bool is_behind_writes(std::uint64_t stream);
+  bool writes() const;  // any is unfinished
   void leave_capture(std::uint64_t capture);
   void clear();
 
@@ -49,6 +58,9 @@ class Streams {
   // Asks the server unless the stream is known to be finished.
   template <class Operation>
   Status ask(Lock& lock, const Operation& operation, Cause cause);
+  bool is_unfinished(const Stream& stream, std::uint64_t number) const {
+    return number > stream.finished && number > all_finished_;
+  }
   template <class T>
   Got<T> of_stream(std::uint64_t stream, T Stream::*member);
 

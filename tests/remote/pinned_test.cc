@@ -64,6 +64,61 @@ TEST_F(PinnedMemory, InKernels) {
       0);
 }
 
+// A copy to the device reads pinned memory when its stream gets there: behind copies into it,
+// functions of the program, and what other streams did before an event.
+TEST_F(PinnedMemory, IsReadInTheOrderOfStreams) {
+  HostServer server(private_address(), test_kernels());
+  EXPECT_EQ(
+      in_child(server.address(),
+               [] {
+                 const Library cuda(kRuntime);
+                 Program program(cuda);
+                 constexpr std::uint32_t n = 1024;
+                 constexpr std::size_t bytes = n * 4;
+                 std::uint32_t* pinned = nullptr;
+                 SAME(cuda.call("cudaMallocHost", &pinned, bytes), 0);
+                 There<std::uint32_t> a(cuda, std::vector<std::uint32_t>(n)),
+                     b(cuda, std::vector<std::uint32_t>(n));
+                 void *one = nullptr, *two = nullptr, *event = nullptr;
+                 SAME(cuda.call("cudaStreamCreateWithFlags", &one, 1U), 0);
+                 SAME(cuda.call("cudaStreamCreateWithFlags", &two, 1U), 0);
+                 SAME(cuda.call("cudaEventCreate", &event), 0);
+                 const auto out = [&](void* stream) {
+                   SAME(cuda.call("cudaMemcpyAsync", static_cast<void*>(pinned),
+                                  static_cast<const void*>(a.begin()), bytes, 2, stream),
+                        0);
+                 };
+                 const auto in = [&](void* stream) {
+                   SAME(cuda.call("cudaMemcpyAsync", static_cast<void*>(b.begin()),
+                                  static_cast<const void*>(pinned), bytes, 1, stream),
+                        0);
+                 };
+                 for (std::uint32_t round = 1; round <= 20; ++round) {
+                   SAME(program.launch(program.fill, {1}, {1}, one, a.begin(), round, n), 0);
+                   out(one);
+                   if (round % 3 == 1) {  // another stream
+                     SAME(cuda.call("cudaEventRecord", event, one), 0);
+                     SAME(cuda.call("cudaStreamWaitEvent", two, event, 0U), 0);
+                     in(two);
+                   } else {
+                     if (round % 3 == 2)
+                       SAME(cuda.call(
+                                "cudaLaunchHostFunc", one,
+                                +[](void* there) { *static_cast<std::uint32_t*>(there) += 100; },
+                                static_cast<void*>(pinned)),
+                            0);
+                     in(one);
+                   }
+                   SAME(cuda.call("cudaDeviceSynchronize"), 0);
+                   const auto now = b.now();
+                   SAME(now[0], round % 3 == 2 ? round + 100 : round);
+                   SAME(now[n - 1], round);
+                 }
+                 SAME(cuda.call("cudaFreeHost", static_cast<void*>(pinned)), 0);
+               }),
+      0);
+}
+
 struct Item {
   std::uint64_t number = 0;
   const void* next = nullptr;

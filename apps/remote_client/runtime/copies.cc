@@ -37,6 +37,10 @@ Status rows_in(const RowsCopy& rows, void* stream) {
   const std::uint64_t bytes = rows.width * rows.rows;
   std::vector<std::byte> packed(bytes);
   const auto* from = static_cast<const std::byte*>(rows.from);
+  if (const Status status = session().memory.wait_for_writes(
+          number_of(stream), from, (rows.rows - 1) * rows.from_pitch + rows.width);
+      status != kOk)
+    return status;
   for (std::size_t i = 0; i < rows.rows; ++i)
     std::memcpy(packed.data() + i * rows.width, from + i * rows.from_pitch, rows.width);
   const auto staging = session().memory.allocate(bytes);
@@ -129,7 +133,7 @@ Status copy(const PlainCopy& copy, void* stream, bool may_be_later) {
         direction.from_device
             ? session().memory.copy(
                   on, CopyDevice{.to = {to}, .from = {from}, .width = copy.bytes, .rows = 1})
-            : session().memory.copy_in(on, to, copy.from, copy.bytes);
+            : session().memory.copy_in(on, to, copy.from, copy.bytes, may_be_later);
     return status == kOk && !may_be_later ? session().managed.settle(on) : status;
   }
   if (direction.from_device)
