@@ -222,32 +222,6 @@ Status DeviceMemory::limit_heap(std::uint64_t bytes) {
   return kOk;
 }
 
-Status DeviceMemory::wait_for_writes(std::uint64_t stream, const void* memory,
-                                     std::uint64_t bytes) {
-  {
-    Lock lock(core_.mutex);
-    if (const Status status = core_.connected(lock); status != kOk) return status;
-    const auto real = all_.streams.resolved(lock, stream);
-    if (!real) return real.error();
-    if (all_.captures.at(*real) != nullptr || !all_.host.is_pinned(lock, memory, bytes) ||
-        !(all_.host.mapped(lock, memory, bytes) || all_.streams.is_behind_writes(*real)))
-      return kOk;
-  }
-  return all_.streams.synchronise(stream);
-}
-
-// The bytes are fetched by a function of the stream, between what it comes behind and the copy.
-Status DeviceMemory::copy_in_behind(Lock& lock, std::uint64_t real, std::uint64_t to,
-                                    std::byte* from, std::uint64_t bytes) {
-  const auto staging = allocate(lock, bytes);
-  if (!staging) return staging.error();
-  all_.streams.note_work(real);
-  const Status status = all_.call_copies.fetch(lock, real, {{*staging, bytes, from}}, true);
-  if (status != kOk) return status;
-  return core_.link->post(
-      lock, CopyDevice{.stream = {real}, .to = {to}, .from = {*staging}, .width = bytes});
-}
-
 // Once what the stream has got by now has ended; any time, where it is gone.
 Status DeviceMemory::release_behind(const Lock& lock, std::uint64_t real, std::uint64_t address) {
   if (all_.streams.find(real) == nullptr) return release(lock, address);
@@ -260,7 +234,8 @@ Status DeviceMemory::release_behind(const Lock& lock, std::uint64_t real, std::u
 Status DeviceMemory::copy_in(std::uint64_t stream, std::uint64_t to, const void* from,
                              std::uint64_t bytes, bool later) {
   if (!later)
-    if (const Status status = wait_for_writes(stream, from, bytes); status != kOk) return status;
+    if (const Status status = all_.call_copies.wait(stream, from, bytes); status != kOk)
+      return status;
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   const auto real = all_.streams.resolved(lock, stream);
@@ -284,7 +259,7 @@ Status DeviceMemory::copy_in(std::uint64_t stream, std::uint64_t to, const void*
         lock, CopyDevice{.stream = {*real}, .to = {to}, .from = {*staging}, .width = bytes});
   }
   if (later && all_.host.is_pinned(lock, from, bytes) && all_.streams.is_behind_writes(*real))
-    return copy_in_behind(lock, *real, to, const_cast<std::byte*>(rest.data()), bytes);
+    return all_.call_copies.copy_in(lock, *real, to, rest);
   // No work to be waited for: the bytes have left the program's memory when this returns, and
   // nobody can see when they arrive. Loaders synchronise after every tensor.
   if (core_.shares) all_.streams.note_work(*real);

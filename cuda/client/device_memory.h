@@ -37,8 +37,6 @@ class DeviceMemory {
   // gets there. `later`: only once it has got there may pinned memory be reused.
   Status copy_in(std::uint64_t stream, std::uint64_t to, const void* from, std::uint64_t bytes,
                  bool later = false);
-  // Waits until nothing that the stream comes behind still writes this memory, if it is pinned.
-  Status wait_for_writes(std::uint64_t stream, const void* memory, std::uint64_t bytes);
   // `later`: the stream's next synchronisation is early enough where the memory is pinned.
   Status copy_out(std::uint64_t stream, void* to, std::uint64_t from, std::uint64_t bytes,
                   bool later);
@@ -64,8 +62,6 @@ class DeviceMemory {
   void clear();
 
  private:
-  Status copy_in_behind(Lock& lock, std::uint64_t real, std::uint64_t to, std::byte* from,
-                        std::uint64_t bytes);
   template <class Work>
   Status enqueue(std::uint64_t stream, Work work, bool reads = true);
 

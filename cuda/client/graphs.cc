@@ -376,6 +376,33 @@ Status CallCopies::fetch(const Lock& lock, std::uint64_t stream, const std::vect
   return core_.link->post(lock, HostCall{.stream = {stream}, .token = {token}});
 }
 
+// The bytes are fetched by a function of the stream, between what it comes behind and the copy.
+Status CallCopies::copy_in(Lock& lock, std::uint64_t stream, std::uint64_t to, Bytes from) {
+  const auto staging = all_.memory.allocate(lock, from.size());
+  if (!staging) return staging.error();
+  all_.streams.note_work(stream);
+  const HostCopy in{.staging = *staging,
+                    .bytes = from.size(),
+                    .host = const_cast<std::byte*>(from.data())};  // only read
+  const Status status = fetch(lock, stream, {in}, true);
+  if (status != kOk) return status;
+  return core_.link->post(
+      lock, CopyDevice{.stream = {stream}, .to = {to}, .from = {*staging}, .width = from.size()});
+}
+
+Status CallCopies::wait(std::uint64_t stream, const void* memory, std::uint64_t bytes) {
+  {
+    Lock lock(core_.mutex);
+    if (const Status status = core_.connected(lock); status != kOk) return status;
+    const auto real = all_.streams.resolved(lock, stream);
+    if (!real) return real.error();
+    if (all_.captures.at(*real) != nullptr || !all_.host.is_pinned(lock, memory, bytes) ||
+        !(all_.host.mapped(lock, memory, bytes) || all_.streams.is_behind_writes(*real)))
+      return kOk;
+  }
+  return all_.streams.synchronise(stream);
+}
+
 void CallCopies::before(std::uint64_t token) {
   Lock lock(core_.mutex);
   const auto found = around_.find(token);

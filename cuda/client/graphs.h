@@ -116,12 +116,18 @@ class GraphMemory {
 class CallCopies {
  public:
   CallCopies(Session& all, Core& core) : all_(all), core_(core) {}
-  // What the functions of a graph read comes from the device before them, what they wrote goes there.
+  // What the functions of a graph read comes from the device before them, what they wrote goes
+  // there.
   void note(const HostCopies& copies);
   // A function of ours in this stream, once: what the program has there by then goes to the device.
   // `frees`: the places on the device, once what is posted next to the stream has ended.
   Status fetch(const Lock& lock, std::uint64_t stream, const std::vector<HostCopy>& in,
                bool frees = false);
+  // Of pinned memory that something which the stream comes behind may still write: the copy reads
+  // it when the stream gets there.
+  Status copy_in(Lock& lock, std::uint64_t stream, std::uint64_t to, Bytes from);
+  // Waits until nothing that the stream comes behind writes this memory any more, if it is pinned.
+  Status wait(std::uint64_t stream, const void* memory, std::uint64_t bytes);
   void before(std::uint64_t token);
   void after(std::uint64_t token);
   void clear() { around_.clear(); }

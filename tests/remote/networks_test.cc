@@ -702,7 +702,9 @@ TEST_F(Networks, InferencesInGraphs) {
     infer_in_a_graph(cuda, layers, others, std::size_t(layers.kSizes[0] * layers.kBatch));
   });
   ::unsetenv("PARTITA_REMOTE_STATS");
-  EXPECT_NE(stats().find("\"copy_out\": 6, \"device_sync\": 1, \"graph\": 4}"), std::string::npos) << stats();
+  EXPECT_NE(stats().find("\"copy_out\": 6, \"device_sync\": 1, \"graph\": 4}"),
+            std::string::npos)
+      << stats();
 }
 
 TEST_F(Networks, WhatIsNotThereIsRefusedByNameWithTheLibrarysNumber) {

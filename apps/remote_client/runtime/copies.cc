@@ -37,7 +37,7 @@ Status rows_in(const RowsCopy& rows, void* stream) {
   const std::uint64_t bytes = rows.width * rows.rows;
   std::vector<std::byte> packed(bytes);
   const auto* from = static_cast<const std::byte*>(rows.from);
-  if (const Status status = session().memory.wait_for_writes(
+  if (const Status status = session().call_copies.wait(
           number_of(stream), from, (rows.rows - 1) * rows.from_pitch + rows.width);
       status != kOk)
     return status;
