@@ -623,7 +623,7 @@ TEST_F(DeadWorkersTest, NobodyDiesOfWhatTheGatewayDidNotHear) {
   loop_->run_until(Loop::now_ns() + 4300 * kInsideMs);
   int how = 0;
   EXPECT_EQ(::waitpid(child_, &how, WNOHANG), 0);
-  EXPECT_EQ(said_, "");
+  EXPECT_EQ(said_.find("answer"), std::string::npos) << said_;
 }
 
 // Its process is gone and a child of it has the connection: there is nobody to kill.
