@@ -403,17 +403,42 @@ Status CallCopies::wait(std::uint64_t stream, const void* memory, std::uint64_t 
   return all_.streams.synchronise(stream);
 }
 
+Status CallCopies::show_rest(const Lock& lock, std::uint64_t stream, std::vector<HostCopy> seen) {
+  const std::uint64_t token = core_.add_callback({});
+  around_[token] = {.rest = std::move(seen), .once = true};
+  return core_.link->post(lock, HostCall{.stream = {stream}, .token = {token}});
+}
+
+// False: the session has ended.
+static bool copy_now(Session& all, Core& core, Lock& lock, std::uint64_t from,
+                     std::span<std::byte> to) {
+  if (core.link == nullptr) return false;
+  const auto stream = all.managed.side_stream(lock);
+  if (!stream) return false;
+  const CopyOut copy{.stream = *stream, .from = {from}, .bytes = to.size()};
+  const Answer answer = core.link->call(lock, copy, Cause::graph, to);
+  lock.lock();
+  return answer.status == kOk;
+}
+
+void CallCopies::take_rest(Lock& lock, const HostCopy& copy) {
+  std::vector<std::byte> now(copy.bytes);
+  if (!copy_now(all_, core_, lock, copy.staging, now)) return;
+  const auto seen = seen_.find(copy.staging);
+  if (seen == seen_.end() || seen->second != now) std::ranges::copy(now, copy.host);
+  if (seen != seen_.end()) seen_.erase(seen);
+}
+
 void CallCopies::before(std::uint64_t token) {
   Lock lock(core_.mutex);
   const auto found = around_.find(token);
   if (found == around_.end()) return;
-  for (const HostCopy& copy : std::vector(found->second.out)) {
-    if (core_.link == nullptr) return;
-    const auto stream = all_.managed.side_stream(lock);
-    if (!stream) return;
-    core_.link->call(lock, CopyOut{.stream = *stream, .from = {copy.staging}, .bytes = copy.bytes},
-                     Cause::graph, {copy.host, copy.bytes});
-    lock.lock();
+  const Around around = found->second;
+  if (!around.rest.empty()) around_.erase(found);
+  for (const HostCopy& copy : around.rest) take_rest(lock, copy);
+  for (const HostCopy& copy : around.out) {
+    if (!copy_now(all_, core_, lock, copy.staging, {copy.host, copy.bytes})) return;
+    seen_[copy.staging].assign(copy.host, copy.host + copy.bytes);
   }
 }
 
@@ -560,14 +585,18 @@ Status Graphs::order_launches(const Lock& lock, Exec& exec, std::uint64_t stream
 }
 
 Status Graphs::fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream) {
-  for (const HostCopy& copy : exec.copies.out) {
+  std::size_t seen = 0;  // by functions of the graph
+  for (const HostCopies::Call& call : exec.copies.calls) seen = std::max(seen, call.out);
+  const auto& all = exec.copies.out;
+  const auto behind = all.begin() + static_cast<std::ptrdiff_t>(seen);
+  for (const HostCopy& copy : std::span(behind, all.end())) {
     const std::uint64_t token = core_.expect_copy(copy.host, copy.bytes);
     core_.link->watch();
     const CopyOutLater fetch{
         .stream = {stream}, .from = {copy.staging}, .bytes = copy.bytes, .token = {token}};
     if (const Status status = core_.link->post(lock, fetch); status != kOk) return status;
   }
-  return kOk;
+  return seen == 0 ? kOk : all_.call_copies.show_rest(lock, stream, {all.begin(), behind});
 }
 
 Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {

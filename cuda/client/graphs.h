@@ -123,6 +123,9 @@ class CallCopies {
   // `frees`: the places on the device, once what is posted next to the stream has ended.
   Status fetch(const Lock& lock, std::uint64_t stream, const std::vector<HostCopy>& in,
                bool frees = false);
+  // What functions of a graph have seen goes to the program once the graph has ended only where it
+  // came later: they may have changed it meanwhile.
+  Status show_rest(const Lock& lock, std::uint64_t stream, std::vector<HostCopy> seen);
   // Of pinned memory that something which the stream comes behind may still write: the copy reads
   // it when the stream gets there.
   Status copy_in(Lock& lock, std::uint64_t stream, std::uint64_t to, Bytes from);
@@ -130,17 +133,20 @@ class CallCopies {
   Status wait(std::uint64_t stream, const void* memory, std::uint64_t bytes);
   void before(std::uint64_t token);
   void after(std::uint64_t token);
-  void clear() { around_.clear(); }
+  void clear() { around_.clear(), seen_.clear(); }
 
  private:
   struct Around {
-    std::vector<HostCopy> in = {}, out = {};
+    std::vector<HostCopy> in = {}, out = {}, rest = {};
     bool once = false, frees = false;
     std::uint64_t stream = 0;
   };
   Session& all_;
   Core& core_;
-  std::map<std::uint64_t, Around> around_;  // by token
+  void take_rest(Lock& lock, const HostCopy& copy);
+
+  std::map<std::uint64_t, Around> around_;                     // by token
+  std::map<std::uint64_t, std::vector<std::byte>> seen_ = {};  // by place on the device
 };
 
 struct MadeGraph {

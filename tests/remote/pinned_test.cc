@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/remote/ptx_server.h"
 #include "tests/remote/shim_harness.h"
 
 namespace partita::remote::test {
@@ -117,6 +118,41 @@ TEST_F(PinnedMemory, IsReadInTheOrderOfStreams) {
                  SAME(cuda.call("cudaFreeHost", static_cast<void*>(pinned)), 0);
                }),
       0);
+}
+
+// Three launches of a graph that copies there and back, without waiting: each reads what the
+// function of the one before it made of its copy.
+void doubling_graph() {
+  const Library cuda(kRuntime);
+  const Program program(cuda);
+  constexpr std::size_t n = 16, bytes = n * 4;
+  float* pinned = nullptr;
+  SAME(cuda.call("cudaMallocHost", &pinned, bytes), 0);
+  const There<float> a(cuda, std::vector<float>(n));
+  void *stream = nullptr, *graph = nullptr, *exec = nullptr;
+  SAME(cuda.call("cudaStreamCreate", &stream), 0);
+  SAME(cuda.call("cudaStreamBeginCapture", stream, 0), 0);
+  const auto copy = [&](void* to, const void* from, int kind) {
+    SAME(cuda.call("cudaMemcpyAsync", to, from, bytes, kind, stream), 0);
+  };
+  copy(a.begin(), pinned, 1);
+  copy(pinned, a.begin(), 2);
+  void (*const doubles)(void*) = [](void* there) {
+    auto* const value = static_cast<float*>(there);
+    *value = 2 * *value + 1;
+  };
+  SAME(cuda.call("cudaLaunchHostFunc", stream, doubles, static_cast<void*>(pinned)), 0);
+  SAME(cuda.call("cudaStreamEndCapture", stream, &graph), 0);
+  SAME(cuda.call("cudaGraphInstantiate", &exec, graph, 0ULL), 0);
+  std::fill(pinned, pinned + n, 1.0F);
+  for (int i = 0; i < 3; ++i) SAME(cuda.call("cudaGraphLaunch", exec, stream), 0);
+  SAME(cuda.call("cudaStreamSynchronize", stream), 0);
+  NEED(pinned[0] == 15 && pinned[1] == 1);  // 1, 3, 7, 15
+}
+
+TEST_F(PinnedMemory, IsReadByGraphsBehindTheirFunctions) {
+  const PtxServer server(private_address(), 1);
+  EXPECT_EQ(in_child(server.address(), doubling_graph), 0);
 }
 
 struct Item {
