@@ -71,7 +71,7 @@ TEST(FleetSim, HoldsWithLanguageModelsAndJobsBeside) {
 
 TEST(FleetSim, HoldsWithFeedsAndLinkedGpus) {
   // The first of them has them all, where there is time for one alone.
-  const FleetSimReport all = hold_for(static_cast<int>(kFirstPlaces) + 3, test_rounds(4));
+  const FleetSimReport all = hold_for(static_cast<int>(kFirstPlaces) + 4, test_rounds(4));
   EXPECT_GT(all.feeds_lost, 0);
   EXPECT_GT(all.fell_out, 0);
   EXPECT_GT(all.groups, 0);
