@@ -113,11 +113,7 @@ Status DeviceMemory::release_on(std::uint64_t stream, std::uint64_t address) {
   if (!real) return real.error();
   if (all_.managed.holds(lock, address)) return kInvalidValue;
   if (all_.graph_memory.has(lock, address)) return kOk;  // its graph's next launch has it again
-  const Arena::Taken taken = arena().release(address, true);
-  if (!taken.known) return kInvalidValue;
-  if (!taken.range) return kOk;
-  all_.streams.note_work(*real);
-  return core_.link->post(lock, FreeOnStream{.stream = {*real}, .address = {taken.range->address}});
+  return release_behind(lock, *real, address);
 }
 
 Got<std::uint64_t> DeviceMemory::allocate_on(std::uint64_t stream, std::uint64_t bytes) {
@@ -226,6 +222,7 @@ Status DeviceMemory::limit_heap(std::uint64_t bytes) {
 Status DeviceMemory::release_behind(const Lock& lock, std::uint64_t real, std::uint64_t address) {
   if (all_.streams.find(real) == nullptr) return release(lock, address);
   const Arena::Taken taken = arena().release(address, true);
+  if (!taken.known) return kInvalidValue;
   if (!taken.range) return kOk;
   all_.streams.note_work(real);
   return core_.link->post(lock, FreeOnStream{.stream = {real}, .address = {taken.range->address}});

@@ -141,10 +141,10 @@ class CallCopies {
     bool once = false, frees = false;
     std::uint64_t stream = 0;
   };
-  Session& all_;
-  Core& core_;
   void take_rest(Lock& lock, const HostCopy& copy);
 
+  Session& all_;
+  Core& core_;
   std::map<std::uint64_t, Around> around_;                     // by token
   std::map<std::uint64_t, std::vector<std::byte>> seen_ = {};  // by place on the device
 };

@@ -1,7 +1,5 @@
 #include "api/metrics.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
