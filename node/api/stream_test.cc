@@ -54,7 +54,7 @@ TEST_F(StreamTest, TheStateComesWheneverItHasChanged) {
   for (long version = 8; version < 11; ++version) {
     next(version);
     ASSERT_TRUE(one.comes("-" + std::to_string(version) + "\n"));
-    ASSERT_TRUE(one.comes("\n\n"));
+    ASSERT_TRUE(one.ends("\n\n"));
   }
   EXPECT_EQ(control::parse_snapshot("s", data_of(one.input())).value().version, 10);
 }
@@ -78,7 +78,9 @@ TEST_F(StreamTest, WhoKnowsTheStateGetsItOnlyWhenItChanges) {
 }
 
 TEST_F(StreamTest, WhoWantsChangesGetsThemBehindTheFirstState) {
-  start(plain());
+  ServerOptions options = plain();
+  options.limits.heartbeat_s = 3600;  // which is an event, too
+  start(options);
   RawCaller one(address), other = stream();
   one.send("GET /v1/events?changes=true HTTP/1.1\r\nHost: localhost\r\n\r\n");
   ASSERT_TRUE(one.comes("-7\n"));
@@ -91,7 +93,7 @@ TEST_F(StreamTest, WhoWantsChangesGetsThemBehindTheFirstState) {
     agent.set(snapshot);
     ASSERT_TRUE(one.comes("-" + std::to_string(version) + "\n"));
     ASSERT_TRUE(other.comes("-" + std::to_string(version) + "\n"));
-    ASSERT_TRUE(one.comes("\n\n"));
+    ASSERT_TRUE(one.ends("\n\n"));
   }
   // Version 8 is larger than its changes are short: all of it. Then what is another alone.
   const std::string last = one.input().substr(one.input().rfind("event: "));
@@ -166,7 +168,7 @@ TEST_F(StreamTest, ASlowReaderHoldsUpNobodyAndGetsTheNewestOnceItReads) {
     const std::string id = "-" + std::to_string(version) + "\n";
     ASSERT_TRUE(quick.comes(id));
     quick.input().erase(0, quick.input().find(id));
-    ASSERT_TRUE(quick.comes("\n\n"));  // all of it
+    ASSERT_TRUE(quick.ends("\n\n"));  // all of it
     quick.input().clear();
   }
   ASSERT_TRUE(slow.comes("-103\n"));

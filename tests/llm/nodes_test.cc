@@ -248,7 +248,7 @@ TEST(Nodes, of_a_fleet_hold_groups_in_domains_of_any_size_as_well_as_can_be) {
     grouped += made->gpus.front().instances.front().group > 1;
   }
   EXPECT_GT(planned, rounds / 4);
-  EXPECT_GT(refused, rounds / 20);
+  EXPECT_GE(refused, rounds / 20);  // none in a tenth of the rounds
   EXPECT_GT(grouped, rounds / 8);
 }
 

@@ -80,6 +80,10 @@ class RawCaller {
     };
     return fetch(found, patience_ms);
   }
+  // Whether what came ends so; at the latest after the patience. Of a stream: after whole events.
+  bool ends(std::string_view text) {
+    return fetch([&] { return input_.ends_with(text); }, kPatienceMs);
+  }
   // Whether the other side closes, within the patience.
   bool closed(int patience_ms = kPatienceMs) {
     fetch([] { return false; }, patience_ms);
