@@ -48,10 +48,26 @@ class Priorities : public test::EnginesFixture {
     body["messages"][0]["content"] = text;
     return post(body, headers);
   }
-  // Evenly, for so long; then all answers are waited for.
-  void flood(std::vector<Asking*> all, std::int64_t ns) {
+  // Evenly, for so long; then all answers are waited for. Once more from `begin_anew` on where the
+  // machine did not keep up, as the answers tell nothing then; a test is skipped where it never did.
+  void flood(const std::function<void()>& begin_anew, const std::vector<Asking*>& all) {
+    for (int tries = 0; tries < 6; ++tries) {
+      front.reset();
+      pool.reset();
+      engines.clear();
+      addresses.clear();
+      for (Asking* one : all) *one = {.headers = one->headers, .rate = one->rate};
+      begin_anew();
+      if (keeps_up_with(all, 3 * kSec)) return;
+    }
+    GTEST_SKIP() << "the machine is too busy";
+  }
+  bool keeps_up_with(const std::vector<Asking*>& all, std::int64_t ns) {
+    std::int64_t late = 0;
     const std::int64_t end = Loop::now_ns() + ns;
-    for (std::int64_t now = Loop::now_ns(); now < end; now = Loop::now_ns()) {
+    for (std::int64_t now = Loop::now_ns(), before = now; now < end;
+         before = now, now = Loop::now_ns()) {
+      late += std::max<std::int64_t>(0, now - before - 10 * kMsec);
       for (Asking* one : all) {
         if (one->next > now) continue;
         one->next = std::max(one->next, now - 50 * kMsec) +
@@ -70,6 +86,7 @@ class Priorities : public test::EnginesFixture {
         one->answered += status == 200;
         one->refused += status == 429;
       }
+    return late < ns / 20;
   }
   bool small = false;  // what all but the first ask for
   int tokens_out = 3;
@@ -94,9 +111,9 @@ FrontOptions secured() {
 }
 
 TEST_F(Priorities, TheLowerIsRefusedFirst) {
-  begin_slow(600, secured());
   Asking high{bearer("second"), 6}, low{bearer("light"), 30};
-  flood({&high, &low}, 3 * kSec);
+  flood([&] { begin_slow(600, secured()); }, {&high, &low});
+  if (IsSkipped()) return;
   EXPECT_GE(share(high.answered, high.sent), 0.8) << high.answered << " of " << high.sent;
   EXPECT_GT(low.answered, 0);  // what is left
   EXPECT_LE(share(low.answered, low.sent), 0.6) << low.answered << " of " << low.sent;
@@ -105,9 +122,9 @@ TEST_F(Priorities, TheLowerIsRefusedFirst) {
 }
 
 TEST_F(Priorities, AKeyGetsItsShareBesideOneThatFloods) {
-  begin_slow(600, secured());
   Asking light{bearer("light"), 4}, heavy{bearer("heavy"), 40};
-  flood({&light, &heavy}, 3 * kSec);
+  flood([&] { begin_slow(600, secured()); }, {&light, &heavy});
+  if (IsSkipped()) return;
   EXPECT_GE(share(light.answered, light.sent), 0.7) << light.answered << " of " << light.sent;
   EXPECT_GT(heavy.answered, light.answered / 2);  // what the other does not use
   EXPECT_LE(share(heavy.answered, heavy.sent), 0.5);
@@ -139,7 +156,6 @@ TEST_F(Priorities, WhatAKeysLimitRefusesIsNoDemand) {
 
 // What a request says of itself takes nothing from others.
 TEST_F(Priorities, AHeaderGivesNoPriority) {
-  begin_slow(600);
   std::vector<Asking> said;
   for (int p = 1; p <= 8; ++p) said.push_back({"Partita-Priority: " + std::to_string(p) + "\r\n"});
   Asking others{"", 6};
@@ -147,20 +163,21 @@ TEST_F(Priorities, AHeaderGivesNoPriority) {
   for (Asking& one : said) all.push_back(&one);
   small = true;
   tokens_out = 60;  // so that the engine always has something to do
-  flood(all, 3 * kSec);
+  flood([&] { begin_slow(600); }, all);
+  if (IsSkipped()) return;
   EXPECT_GE(share(others.answered, others.sent), 0.9) << others.refused << " refused";
 }
 
 // A priority takes what it uses.
 TEST_F(Priorities, AHigherOneThatUsesLittleTakesLittle) {
-  begin_slow(600, secured());
   std::vector<Asking> high;
   for (const char* less : {"0", "-1", "-2"})
     high.push_back({bearer("first") + "Partita-Priority: " + less + "\r\n", 2});
   Asking others{bearer("light"), 6};
   small = true;
   tokens_out = 60;  // so that the engine always has something to do
-  flood({&others, &high[0], &high[1], &high[2]}, 3 * kSec);
+  flood([&] { begin_slow(600, secured()); }, {&others, &high[0], &high[1], &high[2]});
+  if (IsSkipped()) return;
   EXPECT_GE(share(others.answered, others.sent), 0.9) << others.refused << " refused";
 }
 
