@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "base/source_text.h"
+#include "base/test_rounds.h"
 #include "decide/day_change.h"
 #include "decide/serving_inputs.h"
 #include "plan/digest.h"
@@ -343,7 +344,8 @@ TEST(PlanDay, AChangeOfThePublishedDayMissesNoSlo) {
   const plan::DayPlan day = day_of(problem, 300);
   EXPECT_LE(day.gpu_hours, 0.75 * day.peak_gpu_hours);
   const sim::ServingOptions options;
-  for (std::size_t p = 0; p < day.periods.size(); ++p) {
+  const int changes = test_rounds(static_cast<int>(day.periods.size()));
+  for (std::size_t p = 0; p < static_cast<std::size_t>(changes); ++p) {
     const auto& before = day.periods[(p + day.periods.size() - 1) % day.periods.size()];
     const Between change = between(problem, before.plan, day.periods[p].plan);
     const auto report = sim::simulate(at_minute(problem, before.from), change.stood_in, options);

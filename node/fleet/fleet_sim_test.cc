@@ -78,7 +78,9 @@ TEST(FleetSim, HoldsWithFeedsAndLinkedGpus) {
 }
 
 TEST(FleetSim, SameSeedIsTheSameStory) {
-  for (const std::uint64_t seed : {std::uint64_t{3}, kFirstBeside + 2, kFirstPlaces + 3}) {
+  std::vector<std::uint64_t> seeds{kFirstPlaces + 3, 3, kFirstBeside + 2};
+  seeds.resize(static_cast<std::size_t>(test_rounds(3)));
+  for (const std::uint64_t seed : seeds) {
     const FleetSimOptions options{.seed = seed, .hours = 1, .tells = true};
     EXPECT_EQ(simulate_fleet(options).story, simulate_fleet(options).story);
   }

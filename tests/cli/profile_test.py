@@ -176,7 +176,8 @@ class Profiles(CliTest):
         self.assertIn("1 to 8", self.ok("profile", "plot", "profiles.csv", "--model", "small"))
 
     def test_law_counts_what_was_left_out(self):
-        self.write("points.csv", source_text("data/published/llm/measured.csv"))
+        head, *rows = source_text("data/published/llm/measured.csv").splitlines(True)
+        self.write("points.csv", head + "".join(r for r in rows if r.startswith("h200_sxm,trtllm")))
         law = lambda *args: self.ok("profile", "law", "points.csv", "--kind", "llm", *args)
         seen = json.loads(law("--format", "json"))
         unseen = json.loads(law("--leave-out", "concurrency", "--format", "json"))

@@ -224,7 +224,8 @@ TEST(SimPower, ClocksFallAsFarAsTheSlosAllowAndArePutBack) {
 TEST(SimPower, ACapThatBindsHolds) {
   PowerDay free(power_day(3));
   free.play();
-  for (const Clocks clocks : {Clocks::driver, Clocks::slo}) {
+  for (const Clocks clocks : {Clocks::slo, Clocks::driver}) {
+    if (clocks == Clocks::driver && test_rounds(2) < 2) continue;
     SCOPED_TRACE(static_cast<int>(clocks));
     WeeksOptions options = power_day(3);
     options.world.settings.power.clocks = clocks;

@@ -91,7 +91,7 @@ TEST(QueueHost, ABusyQueueUsesSlicesWell) {
 // Who comes with one task does not wait behind all tasks of who came with many, quotas or not, and
 // over a restart; of two who came with many each has what is due to them.
 TEST(QueueHost, UsersTakeTurns) {
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "one thread, and minutes of planning";
 #endif
   for (const int most : {1'000'000, 3}) {
