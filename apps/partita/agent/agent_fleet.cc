@@ -197,7 +197,7 @@ void AgentFleet::run() {
     if (!turn.trouble) known_ms_ = wishes_.wall_ms();
     if (!turn.trouble) tell_gateway(agent);
     if (scraped && !turn.trouble) show(agent, small_ || agent.leads());
-    for (const Question& one : asked) one.answer(document(one.call, agent));
+    for (const Question& one : asked) one.answer(document(one.call, agent, turn));
     const std::string state =
         turn.trouble ? fault_ + "; this node goes on with its part" : turn.waits;
     hold.lock();
@@ -346,12 +346,17 @@ Result<std::string> AgentFleet::changed(const Call& call) const {
   return api::receipt_json({0, said});
 }
 
-Result<std::string> AgentFleet::document(const Call& call, fleet::FleetAgent& agent) {
+// Who has just found that the store does not answer does not wait for it again.
+Result<std::string> AgentFleet::document(const Call& call, fleet::FleetAgent& agent,
+                                         const fleet::Turn& turn) {
   const std::string& operation = call.name;
-  if (operation != "fleet" && operation != "fleet_plan" && operation != "fleet_history")
-    return changed(call);
-  if (operation != "fleet" && !fault_.empty())
-    return failed({ErrorCode::environment, "the fleet is not heard: " + fault_, ""});
+  const bool asks_store =
+      operation != "fleet" && operation != "fleet_plan" && operation != "fleet_history";
+  if (turn.trouble && operation != "fleet" && !(asks_store && turn.unseen))
+    return environment_error("",
+                             fmt::format("the fleet has not been heard for {} s: {}",
+                                         (context_.clock.now_ns() - heard_ns_) / kSecond, fault_));
+  if (asks_store) return changed(call);
   if (operation == "fleet_history") return history_json(agent.view());
   if (operation == "fleet") {
     auto status = status_of(agent.view(), wishes_.fleet.name, &services_);

@@ -64,7 +64,7 @@ class AgentFleet {
   void run();
   fleet::FleetGround ground() const;
   void tell(const std::string& sentence);  // with lock_ held
-  Result<std::string> document(const Call& call, fleet::FleetAgent& agent);
+  Result<std::string> document(const Call& call, fleet::FleetAgent& agent, const fleet::Turn& turn);
   Result<std::string> changed(const Call& call) const;
   void handed(const fleet::Part& part, const control::Reply& reply);
   void hand_over_again(const control::AgentMemory& memory);  // with lock_ held

@@ -78,6 +78,9 @@ struct Turn {
   std::optional<Error> trouble;  // of the store, or that
 };
 
+// Those of the history that are to go, since there are more than kMostHistory; some at a time.
+std::vector<Change> oldest_events(const FleetView& view, const Keys& keys);
+
 // A store keeps all that ever was until somebody says what may go.
 class StoresPast {
  public:
@@ -188,9 +191,7 @@ class FleetAgent {
   Result<void> write_parts(const std::vector<Part>& parts);
   Result<void> write_all(std::vector<Condition> conditions, std::vector<Change> changes);
   Result<void> propose(const Decision& decision, std::size_t written);
-  // `beside`: of several events at once, another one.
   Result<void> record(const std::string& what, long revision, const char* beside = "");
-  Result<void> trim_history();
   Result<bool> commit_as_leader(Transaction transaction);
   void lose(const Error& error);
   bool may_go(const Part& part, const NodeRecord& is);
