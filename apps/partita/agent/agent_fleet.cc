@@ -222,7 +222,7 @@ void AgentFleet::show(fleet::FleetAgent& agent, bool follows_all) {
   std::shared_ptr<const fleet::FleetStatus> is;
   if (follows_all) {
     small_ = agent.view().nodes.size() <= kSmallFleet;
-    if (auto status = status_of(agent.view(), wishes_.fleet.name, &services_))
+    if (auto status = status_of(agent.view(), wishes_.fleet.name, &agent.services()))
       is = std::make_shared<const fleet::FleetStatus>(*std::move(status));
   }
   const std::lock_guard hold(lock_);
@@ -266,13 +266,11 @@ void AgentFleet::tell_gateway(fleet::FleetAgent& agent) {
   if (std::exchange(told_changes_, agent.changes()) == agent.changes()) return;
   const fleet::FleetView& view = agent.own_view();
   if (!view.wanted) return;
+  const auto file = agent.services().of(view.wanted->services);
+  if (!file) return;
   std::vector<std::string> wanted;
-  if (!view.wanted->services.empty()) {
-    const auto file = services_.of(view.wanted->services);
-    if (!file) return;
-    for (const plan::Service& one : (*file)->services) wanted.push_back(one.name);
-    std::ranges::sort(wanted);
-  }
+  for (const plan::Service& one : (*file)->services) wanted.push_back(one.name);
+  std::ranges::sort(wanted);
   actuate::GatewayPeers peers =
       fleet::peers_of(view.peers, wanted, wishes_.fleet.node, told_peers_);
   if (peers == told_peers_) return;
@@ -359,7 +357,7 @@ Result<std::string> AgentFleet::document(const Call& call, fleet::FleetAgent& ag
   if (asks_store) return changed(call);
   if (operation == "fleet_history") return history_json(agent.view());
   if (operation == "fleet") {
-    auto status = status_of(agent.view(), wishes_.fleet.name, &services_);
+    auto status = status_of(agent.view(), wishes_.fleet.name, &agent.services());
     if (status && !fault_.empty()) make_stale(*status, fault_, known_ms_);
     return status ? Result<std::string>(status_json(*status)) : failed(status.error());
   }

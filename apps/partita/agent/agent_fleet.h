@@ -98,7 +98,6 @@ class AgentFleet {
   std::int64_t known_ms_ = 0;
   long told_changes_ = -1;  // of the fleet, as the gateway was told of it; its thread alone
   actuate::GatewayPeers told_peers_;
-  fleet::ServicesRead services_;
   long ready_ = 0;
   std::mutex lock_;
   std::condition_variable wake_;

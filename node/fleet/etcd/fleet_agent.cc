@@ -545,7 +545,8 @@ Result<void> FleetAgent::lead() {
     turn_.said.push_back(std::move(why));
   if (auto done = divide_power(); !done || fence_ == 0) return done;
   if (std::exchange(peers_changed_, false))
-    if (auto done = write_all({}, other_peers(view_, keys_, services_)); !done || fence_ == 0)
+    if (auto done = write_all({}, other_peers(view_, keys_, leader_.services()));
+        !done || fence_ == 0)
       return done;
   if (auto done = look_for_overdue(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};

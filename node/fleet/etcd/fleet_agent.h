@@ -166,6 +166,8 @@ class FleetAgent {
   // Grows when something of the view is other than before, but for rates and the history.
   long changes() const { return changes_; }
   const std::optional<Decision>& decision() const { return decision_; }
+  // What is wanted, as it was read last.
+  ServicesRead& services() { return leader_.services(); }
 
  private:
   Result<void> stay();
@@ -200,7 +202,6 @@ class FleetAgent {
   const Keys keys_;
   Store& store_;
   Leader leader_;
-  ServicesRead services_;
   PowerBrain power_;
   FleetView view_;
   std::unique_ptr<Watch> watch_;
