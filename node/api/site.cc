@@ -459,6 +459,11 @@ serve::Reply ApiSite::batch(const Asking& asking) {
 serve::Reply ApiSite::error(const Asking& asking, const Error& why) {
   serve::Reply reply = json(error_json(api_error(why)), asking);
   reply.status = status_of(why);
+  // What a fleet's calls need of the world is its store: it may be heard again soon.
+  if (is_of_fleet(asking.call->name) && why.code == ErrorCode::environment) {
+    reply.status = 503;
+    reply.headers += "Retry-After: 1\r\n";
+  }
   return reply;
 }
 

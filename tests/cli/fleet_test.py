@@ -188,6 +188,41 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
                 for piece in n["carries"]})
         self.assertEqual(self.fleet("drain", node, "--back").returncode, 0)
         self.assertEqual(self.fleet("drain", "nobody").returncode, 2)
+        user = os.environ.get("USER") or "somebody"
+        self.assertIn(f"  {user}  drained {node}\n", self.fleet("history").stdout)
+
+    def test_what_is_asked_while_nobody_leads_is_carried_out_later(self):
+        for node in NODES:
+            settings = self.read(f"{node}/agent.yaml")
+            self.write(f"{node}/agent.yaml", settings.replace("fleet: {", "fleet: {leads: false, "))
+            self.again(node)
+        self.until(lambda: "leader" not in self.status())
+        self.ready()
+        for i in range(510):  # of long ago
+            self.store("put", f"/partita/default/history/{i:015}-000000000", json.dumps(
+                {"api_version": "partita/v1", "kind": "FleetEvent", "time_ms": i, "revision": 0,
+                 "by": "n9", "what": "n9 leads"}))
+        known = len(self.events())
+        later = "it is written, and is carried out once a node leads (none does now)"
+        done = self.fleet("drain", "n1")
+        self.assertEqual((done.returncode, later in done.stdout), (0, True), done)
+        self.assertEqual(self.ask("n2", "/v1/fleet/nodes/n2/drain", "POST")[0], 202)
+        code, said = self.ask("n2", "/v1/fleet/nodes/n2/drain?back=true", "POST")
+        self.assertEqual((code, later in said["sentence"]), (202, True), said)
+        self.assertIn(later, self.fleet("apply", "services.yaml").stdout)
+        self.assertEqual(self.nodes_of("chat"), [])
+        # What people do keeps the history as short as leaders do.
+        self.assertEqual([len(self.events()), self.events()[0]["time_ms"]], [501, known + 4 - 501])
+        for node in NODES:
+            settings = self.read(f"{node}/agent.yaml")
+            self.write(f"{node}/agent.yaml", settings.replace("leads: false, ", ""))
+            self.again(node)
+        self.until(lambda: self.carried(without=("n1",)))
+        self.assertNotIn(later, self.fleet("drain", "n1", "--back").stdout)
+
+    def events(self):
+        return [json.loads(line) for line in
+                self.fleet("history", "--format", "json").stdout.splitlines()]
 
     def test_terms_that_no_gpu_keeps_change_nothing(self):
         self.ready()
@@ -243,6 +278,17 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.until(lambda: self.carried(without=(node,)))
         self.ask("n1", f"/v1/fleet/nodes/{node}/drain?back=true", "POST")
         self.until(lambda: not any(one["drained"] for one in self.status()["nodes"]))
+        # Who did so is said by the fleet's history, by the name that the node's own knows.
+        caller, = {event["user"] for event in
+                   self.ask("n3", "/v1/history?kind=access")[1]["events"]}
+        digest = next(one["what"] for one in self.events() if one["what"].startswith("approved"))
+        self.assertEqual([event["what"] for event in self.events() if event["by"] == caller], [
+            "applied 2 services, mode approve", digest, "applied 2 services, mode automatic",
+            f"drained {node}", f"let {node} carry services again"])
+        self.assertRegex(digest, "^approved [0-9a-f]+$")
+        self.assertEqual(self.ask("n2", "/v1/fleet/history")[1]["events"], [
+            {key: event[key] for key in ("time_ms", "revision", "by", "what")}
+            for event in self.events()])
         self.assertEqual(self.ask("n1", "/v1/fleet/nodes/nobody/drain", "POST")[0], 400)
 
     def trouble(self, node):
@@ -385,9 +431,19 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.assertEqual((code, document["converged"]), (200, False))
         self.assertIn("its store: ", document["fault"])
         self.assertLess(abs(document["as_of_ms"] / 1000 - time.time()), ON_A_BUSY_MACHINE_S)
-        for path in ("/v1/fleet/history", "/v1/fleet/plan"):
-            code, said = self.ask(node, path)
-            self.assertEqual((code, said["code"]), (500, "environment"), said)
+        # Nothing can be asked or changed, here or by hand: which members, and for how long.
+        for path, verb, body in (
+                ("history", "GET", ""), ("plan", "GET", ""), ("explain", "GET", ""),
+                ("services", "PUT", SERVICES % 9), ("approve", "POST", ""),
+                ("nodes/n1/drain", "POST", "")):
+            code, said = self.ask(node, "/v1/fleet/" + path, verb, body)
+            self.assertEqual((code, said["code"]), (503, "environment"), said)
+            self.assertRegex(said["message"], r"the fleet has not been heard for \d+ s: its store: "
+                             f"etcd: no member does what is asked: {self.endpoint}: ")
+        for words in (["status"], ["history"], ["drain", "n1"], ["apply", "services.yaml"]):
+            done = self.fleet(*words)
+            self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+            self.assertIn(f"etcd: no member does what is asked: {self.endpoint}: ", done.stderr)
         # After a while it is a notice, and metrics know nothing of services any more.
         self.until(lambda: any("goes on with its part" in one
                                for one in self.ask(node, "/v1/state")[1]["notices"]))
@@ -400,7 +456,7 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.until(lambda: self.ask(node, "/v1/state")[1]["notices"] == [])
         self.ready()
         self.until(self.carried)
-
+        self.assertFalse(any(one["drained"] for one in self.status()["nodes"]))
 
     def serve(self, node, port):
         """A gateway, and workers of what the node carries."""

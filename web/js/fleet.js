@@ -1,5 +1,6 @@
 // The fleet that the node is one of: who leads, every node and every service of it, who may draw how much power, what
-// leaders did. Asked of this node's agent while it is looked at; what the agent cannot hear of is drawn as unknown.
+// leaders and people did. Asked of this node's agent while it is looked at; what the agent cannot hear of is drawn as
+// unknown.
 import { attr, clock, el, keyed, num, percent, show, text, watts } from "./dom.js";
 import { get } from "./feed.js";
 import { VERDICTS, looksOf } from "./model.js";
@@ -189,7 +190,7 @@ export function makeFleet(parent, is) {
   const nodes = el("section", { class: "card", "aria-label": "Nodes" }),
     services = el("section", { class: "card", "aria-label": "Services of the fleet" }),
     power = el("section", { class: "card", "aria-label": "Power of the fleet" }),
-    past = el("section", { class: "card", "aria-label": "What leaders did" });
+    past = el("section", { class: "card", "aria-label": "What leaders and people did" });
   const none = el("p", { class: "faint" });
   const howNodes = el("span", { class: "faint" }),
     howServices = el("span", { class: "faint" }),
@@ -206,7 +207,7 @@ export function makeFleet(parent, is) {
   const howPower = el("span", { class: "faint" }),
     overload = el("p", { class: "age", role: "status" });
   power.append(el("div", { class: "head" }, el("h2", {}, "Power"), howPower), overload);
-  past.append(el("h2", {}, "What leaders did"), events);
+  past.append(el("h2", {}, "What leaders and people did"), events);
   const drawNodes = makeRows(nodes, "Nodes", NODES, nodeVerdict);
   const drawServices = makeRows(services, "Services", SERVICES, serviceVerdict);
   const drawPoints = makeRows(power, "Points of power", POINTS, pointVerdict);

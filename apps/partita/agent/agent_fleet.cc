@@ -197,7 +197,7 @@ void AgentFleet::run() {
     if (!turn.trouble) known_ms_ = wishes_.wall_ms();
     if (!turn.trouble) tell_gateway(agent);
     if (scraped && !turn.trouble) show(agent, small_ || agent.leads());
-    for (const Question& one : asked) one.answer(document(one.call, agent));
+    for (const Question& one : asked) one.answer(document(one.call, agent, turn));
     const std::string state =
         turn.trouble ? fault_ + "; this node goes on with its part" : turn.waits;
     hold.lock();
@@ -222,7 +222,7 @@ void AgentFleet::show(fleet::FleetAgent& agent, bool follows_all) {
   std::shared_ptr<const fleet::FleetStatus> is;
   if (follows_all) {
     small_ = agent.view().nodes.size() <= kSmallFleet;
-    if (auto status = status_of(agent.view(), wishes_.fleet.name, &services_))
+    if (auto status = status_of(agent.view(), wishes_.fleet.name, &agent.services()))
       is = std::make_shared<const fleet::FleetStatus>(*std::move(status));
   }
   const std::lock_guard hold(lock_);
@@ -266,13 +266,11 @@ void AgentFleet::tell_gateway(fleet::FleetAgent& agent) {
   if (std::exchange(told_changes_, agent.changes()) == agent.changes()) return;
   const fleet::FleetView& view = agent.own_view();
   if (!view.wanted) return;
+  const auto file = agent.services().of(view.wanted->services);
+  if (!file) return;
   std::vector<std::string> wanted;
-  if (!view.wanted->services.empty()) {
-    const auto file = services_.of(view.wanted->services);
-    if (!file) return;
-    for (const plan::Service& one : (*file)->services) wanted.push_back(one.name);
-    std::ranges::sort(wanted);
-  }
+  for (const plan::Service& one : (*file)->services) wanted.push_back(one.name);
+  std::ranges::sort(wanted);
   actuate::GatewayPeers peers =
       fleet::peers_of(view.peers, wanted, wishes_.fleet.node, told_peers_);
   if (peers == told_peers_) return;
@@ -346,15 +344,20 @@ Result<std::string> AgentFleet::changed(const Call& call) const {
   return api::receipt_json({0, said});
 }
 
-Result<std::string> AgentFleet::document(const Call& call, fleet::FleetAgent& agent) {
+// Who has just found that the store does not answer does not wait for it again.
+Result<std::string> AgentFleet::document(const Call& call, fleet::FleetAgent& agent,
+                                         const fleet::Turn& turn) {
   const std::string& operation = call.name;
-  if (operation != "fleet" && operation != "fleet_plan" && operation != "fleet_history")
-    return changed(call);
-  if (operation != "fleet" && !fault_.empty())
-    return failed({ErrorCode::environment, "the fleet is not heard: " + fault_, ""});
+  const bool asks_store =
+      operation != "fleet" && operation != "fleet_plan" && operation != "fleet_history";
+  if (turn.trouble && operation != "fleet" && !(asks_store && turn.unseen))
+    return environment_error("",
+                             fmt::format("the fleet has not been heard for {} s: {}",
+                                         (context_.clock.now_ns() - heard_ns_) / kSecond, fault_));
+  if (asks_store) return changed(call);
   if (operation == "fleet_history") return history_json(agent.view());
   if (operation == "fleet") {
-    auto status = status_of(agent.view(), wishes_.fleet.name, &services_);
+    auto status = status_of(agent.view(), wishes_.fleet.name, &agent.services());
     if (status && !fault_.empty()) make_stale(*status, fault_, known_ms_);
     return status ? Result<std::string>(status_json(*status)) : failed(status.error());
   }

@@ -64,7 +64,7 @@ class AgentFleet {
   void run();
   fleet::FleetGround ground() const;
   void tell(const std::string& sentence);  // with lock_ held
-  Result<std::string> document(const Call& call, fleet::FleetAgent& agent);
+  Result<std::string> document(const Call& call, fleet::FleetAgent& agent, const fleet::Turn& turn);
   Result<std::string> changed(const Call& call) const;
   void handed(const fleet::Part& part, const control::Reply& reply);
   void hand_over_again(const control::AgentMemory& memory);  // with lock_ held
@@ -98,7 +98,6 @@ class AgentFleet {
   std::int64_t known_ms_ = 0;
   long told_changes_ = -1;  // of the fleet, as the gateway was told of it; its thread alone
   actuate::GatewayPeers told_peers_;
-  fleet::ServicesRead services_;
   long ready_ = 0;
   std::mutex lock_;
   std::condition_variable wake_;

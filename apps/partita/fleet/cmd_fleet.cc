@@ -466,7 +466,7 @@ Command add_fleet(CLI::App& app) {
               below(*group, "approve", "Approve the pending decision", run_approve),
               below(*group, "explain", "Explain why services are on their nodes", run_explain),
               below(*group, "drain", "Move a node's services to others", run_drain),
-              below(*group, "history", "Show what the fleet's leaders did", run_history)});
+              below(*group, "history", "Show what leaders and people did", run_history)});
 }
 
 }  // namespace partita::cli

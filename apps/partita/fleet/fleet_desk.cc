@@ -10,11 +10,17 @@
 #include "fleet/brain/documents.h"
 #include "fleet/brain/part_services.h"
 #include "fleet/brain/status.h"
+#include "fleet/etcd/fleet_agent.h"
+#include "node/devices.h"
 
 namespace partita::cli {
 namespace {
 
 constexpr int kTries = 10;  // of a change that others make too
+
+std::string with(const char* before, const std::string& word) {
+  return word.empty() ? word : before + word;
+}
 
 }  // namespace
 
@@ -73,31 +79,50 @@ Result<void> FleetDesk::read() {
   return {};
 }
 
-// Changes what is wanted or who may draw what, whoever else does at the same time.
+// Changes what is wanted or who may draw what, whoever else does at the same time; the history says
+// who did `what`.
 template <class Document>
 Result<Document> FleetDesk::change(const std::string& key, const char* called,
+                                   const std::string& what,
                                    std::optional<Document> fleet::FleetView::*document,
                                    const std::function<Result<void>(Document&)>& how) {
+  using enum fleet::Condition::What;
   for (int round = 0; round < kTries; ++round) {
     Document now = (view_.*document).value_or(Document{});
     TRY(how(now));
     now.by = user_;
-    const auto committed = TRY(store_.commit(
-        {{{fleet::Condition::What::version, key, versions_[key]}}, {{key, fleet::write(now), 0}}}));
-    if (committed.done) return now;
+    const fleet::FleetEvent event{wall_clock_ms(), 0, user_, what};
+    const std::string event_key = keys_.event(event, "u");
+    std::vector<fleet::Change> changes = fleet::oldest_events(view_, keys_);
+    changes.push_back({key, fleet::write(now), 0});
+    changes.push_back({event_key, fleet::write(event), 0});
+    const auto committed = store_.commit(
+        {{{version, key, versions_[key]}, {version, event_key, 0}}, std::move(changes)});
+    if (!committed && committed.error().code == ErrorCode::environment)
+      return environment_error("", to_string(committed.error()) + "; it may have been written");
+    if (!committed) return failed(committed.error());
+    if (committed->done) return now;
     TRY(read());
   }
   return environment_error("", fmt::format("others change {} all the time", called));
 }
 
 Result<fleet::FleetPower> FleetDesk::change_power(
-    const std::function<Result<void>(fleet::FleetPower&)>& how) {
-  return change(keys_.power(), "who may draw what", &fleet::FleetView::power, how);
+    const std::string& what, const std::function<Result<void>(fleet::FleetPower&)>& how) {
+  return change(keys_.power(), "who may draw what", what, &fleet::FleetView::power, how);
 }
 
 Result<fleet::Wanted> FleetDesk::change_wanted(
-    const std::function<Result<void>(fleet::Wanted&)>& how) {
-  return change(keys_.wanted(), "what is wanted", &fleet::FleetView::wanted, how);
+    const std::string& what, const std::function<Result<void>(fleet::Wanted&)>& how) {
+  return change(keys_.wanted(), "what is wanted", what, &fleet::FleetView::wanted, how);
+}
+
+// What is written is carried out by who leads.
+std::string FleetDesk::when(const std::string& sentence) const {
+  return view_.leader ? sentence
+                      : sentence +
+                            "; it is written, and is carried out once a node leads (none "
+                            "does now)";
 }
 
 Result<void> FleetDesk::wanted_is_read() const {
@@ -117,7 +142,9 @@ Result<std::vector<std::string>> FleetDesk::apply(const FleetWishes& wishes,
         return bad_input("power", fmt::format("a node of the fleet is called '{}', too: `drain {}` "
                                               "is to mean one of them",
                                               one.name, one.name));
-    TRY(change_power([&](fleet::FleetPower& now) -> Result<void> {
+    const std::string what = fmt::format("applied a tree of power of {} points and {} nodes",
+                                         wishes.power->tree.size(), wishes.power->nodes.size());
+    TRY(change_power(what, [&](fleet::FleetPower& now) -> Result<void> {
       std::vector<std::string> dead = std::move(now.failed);
       now = *wishes.power;
       std::erase_if(dead, [&](const std::string& name) {
@@ -126,25 +153,28 @@ Result<std::vector<std::string>> FleetDesk::apply(const FleetWishes& wishes,
       if (now.failed.empty()) now.failed = std::move(dead);
       return {};
     }));
-    said.push_back(fmt::format("fleet {}: its leader divides the power now", name_));
+    said.push_back(when(fmt::format("fleet {}: its power is to be divided so", name_)));
     for (const fleet::FleetLoad& one : wishes.power->nodes)
       if (!view_.nodes.contains(one.node))
         said.push_back(fmt::format("no node is called '{}' now: it counts with its {:.0f} W",
                                    one.node, one.most_w));
     if (!wishes.services) return said;
   }
-  const auto wanted = TRY(change_wanted([&](fleet::Wanted& now) -> Result<void> {
+  const auto services = std::ranges::count(wishes.read, false, &plan::Service::member);
+  const std::string what =
+      fmt::format("applied {} service{}{}{}", services, services == 1 ? "" : "s",
+                  with(", survive ", manner.survive), with(", mode ", manner.mode));
+  const auto wanted = TRY(change_wanted(what, [&](fleet::Wanted& now) -> Result<void> {
     now.services = *wishes.services;
     now.priorities = wishes.priorities;
     take_manner(now, manner);
     return {};
   }));
-  said.push_back(fmt::format("fleet {}: {}", name_,
-                             wanted.approval == fleet::Approval::approve
-                                 ? "wanted; what it changes waits for `partita approve --fleet`"
-                             : view_.leader
-                                 ? "wanted; its leader plans it now"
-                                 : "wanted; it is planned when a node leads, and none does now"));
+  said.push_back(when(fmt::format("fleet {}: wanted{}", name_,
+                                  wanted.approval == fleet::Approval::approve
+                                      ? "; what it changes waits for `partita approve --fleet`"
+                                  : view_.leader ? "; its leader plans it now"
+                                                 : "")));
   view_.wanted = wanted;
   if (const std::string own = fleet::why_own_domains(view_); !own.empty()) said.push_back(own);
   return said;
@@ -158,11 +188,11 @@ Result<std::string> FleetDesk::approve(const std::string& digest) {
                    fmt::format("{} waits for a person, not {}", proposal->digest, digest), ""});
   const std::string said_yes = proposal->digest;
   TRY(wanted_is_read());
-  TRY(change_wanted([&](fleet::Wanted& now) -> Result<void> {
+  TRY(change_wanted("approved " + said_yes, [&](fleet::Wanted& now) -> Result<void> {
     now.approved = said_yes;
     return {};
   }));
-  return fmt::format("{} may be written", said_yes);
+  return when(fmt::format("{} may be written", said_yes));
 }
 
 Result<std::string> FleetDesk::drain(const std::string& name, bool back) {
@@ -173,16 +203,19 @@ Result<std::string> FleetDesk::drain(const std::string& name, bool back) {
   };
   if (view_.power && std::ranges::find(view_.power->tree, name, &fleet::FleetPoint::name) !=
                          view_.power->tree.end()) {
-    TRY(change_power([&](fleet::FleetPower& now) { return mark(now.failed); }));
-    return back ? fmt::format("{} is live again", name)
-                : fmt::format("nothing is to be drawn from {} any more", name);
+    TRY(change_power(fmt::format("said that {} is {}", name, back ? "live again" : "dead"),
+                     [&](fleet::FleetPower& now) { return mark(now.failed); }));
+    return when(back ? fmt::format("{} is live again", name)
+                     : fmt::format("nothing is to be drawn from {} any more", name));
   }
   if (!view_.nodes.contains(name) && !view_.parts.contains(name))
     return bad_input("NODE", fmt::format("the fleet has no node '{}'", name));
   TRY(wanted_is_read());
-  TRY(change_wanted([&](fleet::Wanted& now) { return mark(now.drained); }));
-  return back ? fmt::format("{} may carry services again", name)
-              : fmt::format("{}: its services go to other nodes, then it carries none", name);
+  TRY(change_wanted(
+      back ? fmt::format("let {} carry services again", name) : fmt::format("drained {}", name),
+      [&](fleet::Wanted& now) { return mark(now.drained); }));
+  return when(back ? fmt::format("{} may carry services again", name)
+                   : fmt::format("{}: its services go to other nodes, then it carries none", name));
 }
 
 Result<std::string> FleetDesk::explain(const std::string& of) const {

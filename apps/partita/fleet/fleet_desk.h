@@ -59,12 +59,14 @@ class FleetDesk {
 
  private:
   template <class Document>
-  Result<Document> change(const std::string& key, const char* called,
+  Result<Document> change(const std::string& key, const char* called, const std::string& what,
                           std::optional<Document> fleet::FleetView::*document,
                           const std::function<Result<void>(Document&)>& how);
   Result<fleet::FleetPower> change_power(
-      const std::function<Result<void>(fleet::FleetPower&)>& how);
-  Result<fleet::Wanted> change_wanted(const std::function<Result<void>(fleet::Wanted&)>& how);
+      const std::string& what, const std::function<Result<void>(fleet::FleetPower&)>& how);
+  Result<fleet::Wanted> change_wanted(const std::string& what,
+                                      const std::function<Result<void>(fleet::Wanted&)>& how);
+  std::string when(const std::string& sentence) const;
 
   fleet::Store& store_;
   const std::string name_;

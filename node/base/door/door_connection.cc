@@ -122,14 +122,16 @@ void DoorConnection::advance() {
 }
 
 // A client that sends nothing more may still read its answer. One that has gone looks the same, but
-// its side breaks the connection when something comes: an interim answer, or a zero in front of the
-// length of the next chunk, which change nothing for who is there.
+// its side breaks the connection when something comes: an interim answer, the first letter of the
+// answer where HTTP/1.0 has none, or a zero in front of the length of the next chunk, which change
+// nothing for who is there.
 bool DoorConnection::listens() {
   if (stage_ == Stage::write) return true;
   if (stage_ != Stage::backend && stage_ != Stage::stream) return false;
-  if (http10_) return stream_head_sent_;
+  if (http10_ && stream_head_sent_) return true;
   if (std::exchange(asked_if_there_, true) || outlet_.waiting() > 0) return true;
-  const std::string_view text = stream_head_sent_ ? "0" : kContinue;
+  const std::string_view text = stream_head_sent_ ? "0" : http10_ ? "H" : kContinue;
+  if (http10_) head_sent_ = text.size();
   const iovec from{const_cast<char*>(text.data()), text.size()};
   return transport_.write({&from, 1}).bytes == text.size();
 }
@@ -246,6 +248,7 @@ void DoorConnection::begin_exchange(std::size_t head_bytes) {
   const auto head = parse_http_head(text);
   text_have_ = scatter_at_ = longest_piece_ = 0;
   probed_ = stream_head_sent_ = asked_if_there_ = false;
+  head_sent_ = 0;
   asked_ = true;
   body_began_ns_ = began_ns_;
   if (!head) {
@@ -412,7 +415,8 @@ bool DoorConnection::step_waiting() {
                                             .keep_alive = keep_alive_,
                                             .http10 = http10_,
                                             .chunked = chunked,
-                                            .with_length = false}));
+                                            .with_length = false})
+                    .substr(head_sent_));
   }
   outlet_.put_piece(exchange.pieces, chunked);
   longest_piece_ = std::max(longest_piece_, exchange.pieces.size());
@@ -452,7 +456,8 @@ void DoorConnection::begin_reply() {
   std::string text = reply_head(reply, {.date = desk_.date,
                                         .more_headers = exchange_->more_headers,
                                         .keep_alive = keep_alive_,
-                                        .http10 = http10_});
+                                        .http10 = http10_})
+                         .substr(head_sent_);
   if (!bodiless) text += reply.text;
   deadline_ =
       answer_by(desk_.limits,

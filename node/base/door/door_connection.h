@@ -97,6 +97,7 @@ class DoorConnection {
   bool advancing_ = false, head_begun_ = false, probed_ = false, asked_ = false;
   bool keep_alive_ = true, http10_ = false, expects_continue_ = false, stream_head_sent_ = false;
   bool asked_if_there_ = false;  // whose input has ended
+  std::size_t head_sent_ = 0;    // letters of the answer's head, for that
 };
 
 }  // namespace partita::serve

@@ -283,7 +283,7 @@ std::vector<DocumentKind> document_kinds() {
        [] { return schema_of<RateRecord>("FleetRates"); }},
       {"FleetEvent", "a line of a fleet's history",
        [] { return schema_of<FleetEvent>("FleetEvent"); }},
-      {"FleetHistory", "what a fleet's leaders did",
+      {"FleetHistory", "what a fleet's leaders and people did",
        [] { return schema_of<History>("FleetHistory"); }},
   };
   for (DocumentKind& kind : power_kinds()) kinds.push_back(std::move(kind));

@@ -166,10 +166,9 @@ std::string why_last(const FleetView& view, const std::string& node) {
 }
 
 struct Leader::Read {
-  std::string text;
-  std::map<std::string, plan::Service> services;
-  int survive_gpus = 0;
-  PartServices written;
+  ServicesRead texts;
+  std::shared_ptr<const forms::ServicesFile> file;
+  PartServices written;  // of the same text
 };
 
 // How the fleet is, as one decision counts it.
@@ -342,11 +341,10 @@ class Leader::Work : private Sight {
 void Leader::Sight::look() {
   if (view_.wanted->survive == Survive::feed && view_.power) feeds_ = feeds_of(*view_.power);
   const Rates asked = view_.asked_steadily();
-  for (const auto& [name, terms] : read_.services) {
-    Of& of = services_[name];
-    of.terms = &terms;
-    of.need = need_of(terms, rate_in(asked, name));
-    of.priority = terms.priority;
+  for (const plan::Service& terms : read_.file->services) services_[terms.name].terms = &terms;
+  for (auto& [name, of] : services_) {
+    of.need = need_of(*of.terms, rate_in(asked, name));
+    of.priority = of.terms->priority;
     if (const auto its = view_.wanted->priorities.find(name); its != view_.wanted->priorities.end())
       of.priority = its->second;
     order_.push_back(&of);
@@ -484,7 +482,7 @@ std::vector<plan::Service> Leader::Sight::pieces_at(const Rates& rates) const {
 }
 
 Result<plan::ServingPlan> Leader::Work::plan_at(const At& at, const Rates& rates, Moves moves) {
-  return planner_.plan({*at.record, with_steps(pieces_at(rates)), read_.survive_gpus,
+  return planner_.plan({*at.record, with_steps(pieces_at(rates)), read_.file->survive,
                         at.part ? &at.part->plan : nullptr, moves});
 }
 
@@ -970,22 +968,17 @@ Decision Leader::Work::word() const {
 Leader::Leader(FleetGround ground) : planner_(std::move(ground)), read_(std::make_unique<Read>()) {}
 Leader::~Leader() = default;
 
+ServicesRead& Leader::services() { return read_->texts; }
+
 long Leader::plans_made() const { return planner_.plans_made(); }
 
 Result<Decision> Leader::decide(const FleetView& view, const std::string& leader) {
   if (!view.wanted) return Decision{};
-  if (read_->text != view.wanted->services || view.wanted->services.empty()) {
-    Read read;
-    read.text = view.wanted->services;
-    if (!read.text.empty()) {
-      auto file = parse_fleet_services("wanted", read.text);
-      if (!file) return failed(file.error());
-      read.survive_gpus = file->survive;
-      read.written = PartServices(*parse_document("wanted", read.text));
-      for (plan::Service& one : file->services) read.services.emplace(one.name, std::move(one));
-    }
-    *read_ = std::move(read);
-  }
+  const std::string& text = view.wanted->services;
+  auto file = TRY(read_->texts.of(text));
+  if (file != read_->file)
+    read_->written = text.empty() ? PartServices() : PartServices(*parse_document("wanted", text));
+  read_->file = std::move(file);
   return Work(planner_, *read_, view, leader).decide();
 }
 

@@ -45,6 +45,8 @@ struct Decision {
   std::string digest = {};                    // of the parts, and of what they come after
 };
 
+class ServicesRead;
+
 class Leader {
  public:
   explicit Leader(FleetGround ground);
@@ -52,6 +54,8 @@ class Leader {
   // bad_input: what is wanted cannot be read.
   Result<Decision> decide(const FleetView& view, const std::string& leader);
   long plans_made() const;
+  // What is wanted, as it read it last, for others that read the same.
+  ServicesRead& services();
 
  private:
   class Sight;

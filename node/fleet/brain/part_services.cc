@@ -75,7 +75,9 @@ Result<forms::ServicesFile> parse_fleet_services(const std::string& file, const 
 
 Result<std::shared_ptr<const forms::ServicesFile>> ServicesRead::of(const std::string& text) {
   if (file_ && text == text_) return file_;
-  file_ = std::make_shared<const forms::ServicesFile>(TRY(parse_fleet_services("wanted", text)));
+  forms::ServicesFile file;
+  if (!text.empty()) file = TRY(parse_fleet_services("wanted", text));
+  file_ = std::make_shared<const forms::ServicesFile>(std::move(file));
   text_ = text;
   return file_;
 }

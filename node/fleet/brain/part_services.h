@@ -21,6 +21,7 @@ namespace partita::fleet {
 Result<forms::ServicesFile> parse_fleet_services(const std::string& file, const std::string& text);
 
 // The services file that was read last, which most ask for again: of 5,000 services it takes long.
+// Nothing is a file without services.
 class ServicesRead {
  public:
   Result<std::shared_ptr<const forms::ServicesFile>> of(const std::string& text);

@@ -27,6 +27,10 @@ Result<std::string> parse_fleet_word(const std::string& context, const std::stri
   return text;
 }
 
+std::string Keys::event(const FleetEvent& event, std::string_view beside) const {
+  return fmt::format("{}{:015}-{:09}{}", history(), event.time_ms, event.revision, beside);
+}
+
 void FleetView::hear(const Keys& keys, std::string_view key,
                      const std::optional<std::string>& value, long version) {
   const std::string name(key), rest(keys.rest(key));

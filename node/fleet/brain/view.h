@@ -34,6 +34,8 @@ struct Keys {
   std::string rates(const std::string& name) const { return root + "rates/" + name; }
   std::string peers(const std::string& node) const { return root + "peers/" + node; }
   std::string history() const { return root + "history/"; }
+  // `beside`: of several events of one moment, another one.
+  std::string event(const FleetEvent& event, std::string_view beside) const;
   // What follows the root in one of these; empty: it is no key of this fleet.
   std::string_view rest(std::string_view key) const {
     return key.starts_with(root) ? key.substr(root.size()) : std::string_view{};

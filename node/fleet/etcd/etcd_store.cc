@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/append.h"
 #include "base/secret_file.h"
 #include "base/url.h"
 #include "fleet/etcd/etcd_messages.h"
@@ -146,19 +147,22 @@ Result<std::string> EtcdStore::ask_one(Member& member, const std::string& path,
                              kPatience, kMostAnswer);
   member.failures = answer ? 0 : member.failures + 1;
   if (!answer) return environment_error(member.name, answer.error().message);
-  if (answer->status != 200) return failed(fault_of(answer->body));
-  return std::move(answer->body);
+  if (answer->status == 200) return std::move(answer->body);
+  Error fault = fault_of(answer->body);
+  if (fault.code == ErrorCode::environment) fault.context = member.name;
+  return failed(std::move(fault));
 }
 
 // A member that does not answer, or has no leader, is passed over.
 Result<std::string> EtcdStore::ask_any(const std::string& path, const std::string& body) {
-  Result<std::string> answer = environment_error("etcd", "no member answers");
+  std::vector<std::string> why;
   for (std::size_t tried = 0; tried < members_.size(); ++tried) {
-    answer = ask_one(members_[chosen_], path, body);
+    auto answer = ask_one(members_[chosen_], path, body);
     if (answer || answer.error().code != ErrorCode::environment) return answer;
+    why.push_back(to_string(answer.error()));
     chosen_ = (chosen_ + 1) % members_.size();
   }
-  return answer;
+  return environment_error("etcd", "no member does what is asked: " + joined(why, "; "));
 }
 
 Result<std::string> EtcdStore::ask(const std::string& path, const std::string& body) {

@@ -545,7 +545,8 @@ Result<void> FleetAgent::lead() {
     turn_.said.push_back(std::move(why));
   if (auto done = divide_power(); !done || fence_ == 0) return done;
   if (std::exchange(peers_changed_, false))
-    if (auto done = write_all({}, other_peers(view_, keys_, services_)); !done || fence_ == 0)
+    if (auto done = write_all({}, other_peers(view_, keys_, leader_.services()));
+        !done || fence_ == 0)
       return done;
   if (auto done = look_for_overdue(); !done || fence_ == 0) return done;
   if (!missed_long_enough()) return {};
@@ -651,23 +652,22 @@ Result<void> FleetAgent::write_all(std::vector<Condition> conditions, std::vecto
 
 // ---- the history
 
-Result<void> FleetAgent::record(const std::string& what, long revision, const char* beside) {
-  const FleetEvent event{wall_ms_, revision, settings_.node, what};
-  const std::string key =
-      fmt::format("{}{:015}-{:09}{}", keys_.history(), wall_ms_, revision, beside);
-  const auto done = commit_as_leader({{}, {{key, write(event), 0}}});
-  if (!done || !*done) return done ? Result<void>() : failed(done.error());
-  return events_++ % 50 == 0 ? trim_history() : Result<void>();
+std::vector<Change> oldest_events(const FleetView& view, const Keys& keys) {
+  std::vector<Change> changes;
+  const std::size_t all = view.history.size();
+  std::size_t over = std::min(all - std::min(all, kMostHistory), kTrimmedAtOnce);
+  for (auto one = view.history.begin(); over > 0; --over, ++one)
+    changes.push_back({keys.history() + one->first, {}, 0});
+  return changes;
 }
 
-Result<void> FleetAgent::trim_history() {
-  if (view_.history.size() <= kMostHistory) return {};
-  Transaction transaction;
-  std::size_t over = std::min(view_.history.size() - kMostHistory, kTrimmedAtOnce);
-  for (auto one = view_.history.begin(); over > 0; --over, ++one)
-    transaction.changes.push_back({keys_.history() + one->first, {}, 0});
-  const auto done = commit_as_leader(std::move(transaction));
-  return done ? Result<void>() : failed(done.error());
+Result<void> FleetAgent::record(const std::string& what, long revision, const char* beside) {
+  const FleetEvent event{wall_ms_, revision, settings_.node, what};
+  const auto done = commit_as_leader({{}, {{keys_.event(event, beside), write(event), 0}}});
+  if (!done || !*done) return done ? Result<void>() : failed(done.error());
+  if (events_++ % 50 != 0) return {};
+  std::vector<Change> oldest = oldest_events(view_, keys_);
+  return oldest.empty() ? Result<void>() : write_all({}, std::move(oldest));
 }
 
 }  // namespace partita::fleet

@@ -78,6 +78,9 @@ struct Turn {
   std::optional<Error> trouble;  // of the store, or that
 };
 
+// Those of the history that are to go, since there are more than kMostHistory; some at a time.
+std::vector<Change> oldest_events(const FleetView& view, const Keys& keys);
+
 // A store keeps all that ever was until somebody says what may go.
 class StoresPast {
  public:
@@ -163,6 +166,8 @@ class FleetAgent {
   // Grows when something of the view is other than before, but for rates and the history.
   long changes() const { return changes_; }
   const std::optional<Decision>& decision() const { return decision_; }
+  // What is wanted, as it was read last.
+  ServicesRead& services() { return leader_.services(); }
 
  private:
   Result<void> stay();
@@ -188,9 +193,7 @@ class FleetAgent {
   Result<void> write_parts(const std::vector<Part>& parts);
   Result<void> write_all(std::vector<Condition> conditions, std::vector<Change> changes);
   Result<void> propose(const Decision& decision, std::size_t written);
-  // `beside`: of several events at once, another one.
   Result<void> record(const std::string& what, long revision, const char* beside = "");
-  Result<void> trim_history();
   Result<bool> commit_as_leader(Transaction transaction);
   void lose(const Error& error);
   bool may_go(const Part& part, const NodeRecord& is);
@@ -199,7 +202,6 @@ class FleetAgent {
   const Keys keys_;
   Store& store_;
   Leader leader_;
-  ServicesRead services_;
   PowerBrain power_;
   FleetView view_;
   std::unique_ptr<Watch> watch_;

@@ -81,10 +81,13 @@ TEST(EtcdStoreTest, SaysWhatIsWrongWithEndpoints) {
       {.endpoints = {"http://10.0.0.1:2379"}, .user = "u", .password_file = "p"}, files, clock);
   ASSERT_FALSE(clear.has_value());
   EXPECT_NE(clear.error().message.find("https"), std::string::npos);
-  const auto nobody = EtcdStore::to({.endpoints = {"http://127.0.0.1:1"}}, files, clock);
+  const std::vector<std::string> endpoints{"http://127.0.0.1:1", "http://127.0.0.1:2"};
+  const auto nobody = EtcdStore::to({.endpoints = endpoints}, files, clock);
   const auto range = (*nobody)->range({"/"});
   ASSERT_FALSE(range.has_value());
   EXPECT_EQ(range.error().code, ErrorCode::environment);
+  for (const std::string& one : endpoints)
+    EXPECT_NE(range.error().message.find(one + ": "), std::string::npos) << range.error().message;
 }
 
 // The connection of its watch stays, as that of a member that hangs.

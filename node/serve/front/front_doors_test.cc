@@ -141,6 +141,46 @@ TEST_F(DoorsTest, AClientThatSendsNothingMoreGetsItsAnswer) {
   }
 }
 
+// HTTP/1.0 knows no interim answer: whether its client listens is asked by the answer's first
+// letter.
+TEST_F(DoorsTest, AClientOfHttp10ThatSendsNothingMoreGetsItsAnswer) {
+  open();
+  backend.at_once = false;
+  const auto old = [](std::string text) {
+    return text.replace(text.find("HTTP/1.1"), 8, "HTTP/1.0");
+  };
+  for (const bool streams : {false, true}) {
+    const std::string asks =
+        old(streams ? request("POST /v1/completions", R"({"prompt":"x","model":"chat"})")
+                    : request("POST /v2/models/pair/infer", test::kPairBody));
+    RawClient one = client();
+    one.send(asks);
+    ASSERT_TRUE(one.wait([&] { return backend.requests.size() == 1; }));
+    ::shutdown(one.fd(), SHUT_WR);
+    for (int i = 0; i < 20; ++i) one.turn();
+    ASSERT_EQ(backend.requests.size(), 1U);
+    if (streams)
+      backend.requests.at(backend.last).completion.piece({.http_status = 200, .bytes = "abcdef"});
+    else
+      backend.compute(backend.last);
+    backend.finish(backend.last, std::nullopt);
+    EXPECT_TRUE(one.closed());
+    const std::string text = one.input(), body = text.substr(text.find("\r\n\r\n") + 4);
+    EXPECT_TRUE(text.starts_with("HTTP/1.1 200 OK\r\n")) << text;
+    EXPECT_EQ(text.rfind("HTTP/"), 0U) << text;
+    if (streams)
+      EXPECT_EQ(body, "abcdef");
+    else
+      EXPECT_EQ(json::parse(body)["outputs"].size(), 2U);
+    RawClient gone = client();
+    gone.send(asks);
+    ASSERT_TRUE(gone.wait([&] { return backend.requests.size() == 1; }));
+    gone.leave();
+    RawClient waits = client();
+    EXPECT_TRUE(waits.wait([&] { return backend.requests.empty(); }));
+  }
+}
+
 TEST_F(DoorsTest, ChatRefusalsHaveOpenaisForm) {
   open();
   const auto post = [&](const std::string& body) {
