@@ -9,6 +9,7 @@
 #include "base/append.h"
 #include "base/document.h"
 #include "base/split.h"
+#include "profile/csv.h"
 
 namespace partita::cli {
 namespace {
@@ -46,7 +47,7 @@ constexpr VerbForm kForms[] = {
     {"show", "watch", {spelling("--watch")}},
     {"show", "profile plot", {spelling("--format=plot")}},
     {"show", "replay", {flag("--draft"), kind("Recording")}},
-    {"show", "profile show", {flag("--model"), kind("CSV"), kind("Folder")}},
+    {"show", "profile show", {flag("--model"), kind("Profiles"), kind("Folder")}},
     {"status", "fleet status", kOfFleet},
     {"apply", "rollback", {spelling("--rollback")}},
     {"apply", "batch run", {flag("--tasks"), kind("BatchSchedule")}},
@@ -83,8 +84,11 @@ using Words = std::vector<std::string>;
 std::string kind_of(Files& files, const std::string& file) {
   if (file.empty() || file.starts_with('-') || !files.exists(file)) return {};
   if (files.is_directory(file)) return "Folder";
-  if (file.ends_with(".csv")) return "CSV";
   const auto text = files.read(file);
+  if (text && file.ends_with(".csv")) {
+    const auto columns = profile::csv_cells(text->substr(0, text->find_first_of("\r\n")));
+    return columns && std::ranges::count(*columns, "model") > 0 ? "Profiles" : "CSV";
+  }
   if (!text || text->find("kind") == std::string::npos) return {};
   const auto document = parse_document(file, *text);
   const Node* kind = document ? document->root.find("kind") : nullptr;

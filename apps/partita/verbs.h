@@ -31,7 +31,7 @@ struct Trigger {
     word,     // it stands there, and says nothing else
     prefix,   // a word begins with it, which it loses
     two,      // two words without a flag: files
-    kind,     // of the first or the last word's document: "BatchSchedule", "CSV", "Folder"
+    kind,     // of the first or the last word's document: "BatchSchedule", "Profiles", "Folder"
     spelling  // the verb itself, with this flag or none: the older name is nothing but words for it
   };
   Is is = Is::none;

@@ -59,8 +59,8 @@ class Form {
   // ---- what the next field is like
   // It may be missing and keeps its value then. `write`: whether it is written.
   Form& optional(bool write = true);
-  // A number that is null where it is infinite, an object where there is none, a list of objects
-  // where it is empty.
+  // A number that is null where it is infinite or not given, an object where there is none, a list
+  // of objects where it is empty.
   Form& or_null();
   // Written on a new line behind `indent`.
   Form& line(std::string_view indent);

@@ -114,6 +114,7 @@ void FormWalk::list(std::size_t count, const ListForm& how,
     item(i);
   }
   if (style_ == Style::indented && count > 0) break_line(depth_ + 1);
+  if (style_ == Style::by_hand && count > 0) out_->raw(how.close);
   out_->raw("]");
 }
 

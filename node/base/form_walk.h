@@ -58,6 +58,7 @@ struct ListForm {
   std::string_view indent = {};     // items one to a line behind so many blanks; none: in one line
   std::string_view between = ", ";  // in one line
   std::size_t least = 0;
+  std::string_view close = {};  // before the bracket that ends items one to a line
 };
 
 class FormWalk {
@@ -164,6 +165,7 @@ void number_field(FormWalk& walk, std::string_view key, Quantity<Unit>& value, R
 template <class T>
 void number_field(FormWalk& walk, std::string_view key, std::optional<T>& value, Range range,
                   std::string_view about) {
+  if (walk.null(key, value.has_value())) return;
   T given = value.value_or(T{});
   walk.next.optional = true;
   walk.next.write = value.has_value();

@@ -43,8 +43,11 @@ Result<profile::ProfileTable> load_parvagpu_directory(Files& files, const std::s
     const std::string file = path + "/" + name;
     const std::string text = TRY(read_input(files, flag, file));
     const std::string model = name.substr(0, name.size() - 4);
-    profile::WorkloadProfile profile = TRY(profile::parse_parvagpu_csv(file, model, text));
-    table.emplace(model, std::move(profile));
+    auto profile = profile::parse_parvagpu_csv(file, model, text);
+    if (!profile)
+      return bad_input(profile.error().context,
+                       profile.error().message + " (a folder is read as ParvaGPU's profiles)");
+    table.emplace(model, *std::move(profile));
   }
   if (table.empty()) return bad_input(flag + " " + path, "there is no .csv file in it");
   return table;

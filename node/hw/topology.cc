@@ -10,7 +10,7 @@
 
 #include "base/append.h"
 #include "base/check.h"
-#include "base/fields.h"
+#include "base/form.h"
 #include "base/parse_number.h"
 #include "base/unicode.h"
 
@@ -31,18 +31,27 @@ std::optional<std::pair<int, int>> counts_of(std::string_view text) {
   return std::pair(*clusters, *units);
 }
 
-std::vector<int> counts(Fields& fields, std::string_view key) {
-  std::vector<int> all;
-  for (const Node& item : fields.list(key, kMaxUnits)) {
-    const double value = item.kind == Node::Kind::number ? item.number : 0;
-    if (value >= 1 && value <= kMaxUnits && value == static_cast<int>(value)) {
-      all.push_back(static_cast<int>(value));
-    } else {
-      fields.refuse(item, fmt::format("'{}' holds whole numbers from 1 to {}", key, kMaxUnits));
-    }
-  }
-  if (all.empty()) fields.refuse(key, "at least one is needed");
-  return all;
+void describe_topology(Form& f, Topology& topology) {
+  constexpr ListForm kSome{.most = kMaxUnits, .least = 1};
+  f.closed();
+  f.name("name", topology.name, "");
+  f.name("cluster", topology.cluster_name, "");
+  f.name("unit", topology.unit_name, "");
+  f.integers("units", topology.units_in, {1, kMaxUnits}, kSome, "");
+  f.integers("atoms", topology.atoms, {1, kMaxUnits}, kSome, "");
+  f.optional().integer("dies", topology.dies, {1, kMaxClusters}, "");
+  f.optional().boolean("assumed", topology.assumed, "");
+  f.text("source", topology.source, "");
+  Fields* const in = f.reading();
+  if (in == nullptr || in->error()) return;
+  const auto unequal = [&](int units) { return units != topology.units_in.front(); };
+  if (topology.dies > 1 &&
+      (topology.dies != topology.clusters() || std::ranges::any_of(topology.units_in, unequal)))
+    in->refuse("dies", "several dies are the clusters, and have equally many units");
+  if (topology.units() > kMaxUnits)
+    in->refuse("units", fmt::format("{} units; {} are the limit", topology.units(), kMaxUnits));
+  if (topology.clusters() > kMaxClusters)
+    in->refuse("units", fmt::format("more than {} clusters", kMaxClusters));
 }
 
 }  // namespace
@@ -123,28 +132,7 @@ Topology generic_topology(int clusters, int units) {
 }
 
 Result<Topology> parse_topology(const std::string& file, std::string_view text) {
-  const Document document = TRY(parse_document(file, text));
-  Fields fields(document);
-  fields.only({"name", "cluster", "unit", "units", "atoms", "dies", "assumed", "source"});
-  Topology topology;
-  topology.name = fields.name("name");
-  topology.cluster_name = fields.name("cluster");
-  topology.unit_name = fields.name("unit");
-  topology.units_in = counts(fields, "units");
-  topology.atoms = counts(fields, "atoms");
-  if (fields.has("dies")) topology.dies = fields.integer("dies", {1, kMaxClusters});
-  if (fields.has("assumed")) topology.assumed = fields.boolean("assumed");
-  topology.source = fields.text("source");
-  const auto unequal = [&](int units) { return units != topology.units_in.front(); };
-  if (!fields.error() && topology.dies > 1 &&
-      (topology.dies != topology.clusters() || std::ranges::any_of(topology.units_in, unequal)))
-    fields.refuse("dies", "several dies are the clusters, and have equally many units");
-  if (!fields.error() && topology.units() > kMaxUnits)
-    fields.refuse("units", fmt::format("{} units; {} are the limit", topology.units(), kMaxUnits));
-  if (!fields.error() && topology.clusters() > kMaxClusters)
-    fields.refuse("units", fmt::format("more than {} clusters", kMaxClusters));
-  if (fields.error()) return failed(*fields.error());
-  return topology;
+  return read_form<Topology>(file, text, describe_topology);
 }
 
 const std::vector<Topology>& builtin_topologies() {

@@ -107,6 +107,12 @@ class VerbsTest(harness.CliTest):
         self.same(("show", "profiles.csv"), ("profile", "show", "profiles.csv"))
         self.same(("show", "profiles.csv", "--model", "small"),
                   ("profile", "show", "profiles.csv", "--model", "small"))
+        self.write("kernels.csv", "index,kernel,units,time_us\n0,stem,4,1304.0\n")
+        for csv, row in (("tasks.csv", TASKS.split()[1]), ("kernels.csv", "0,stem,4,1304.0")):
+            shown = self.said("show", csv)[1].splitlines()[1]  # any table, as it is
+            self.assertEqual(shown.split(), row.replace(",", " ").split())
+            self.assertEqual(self.said("show", csv, "--format", "csv")[1], self.read(csv))
+            self.assertEqual(self.said("show", csv, *json_)[0], 2)
         laws = ("profiles.csv", "--gpu", "A100-80GB")
         self.same(("profile", "law", *laws), ("profile", "fit", *laws))
         inputs = ("--services", "services.yaml", "--profiles", "profiles.csv")

@@ -21,6 +21,7 @@
 #include "model/energy/report.h"
 #include "node/devices.h"
 #include "past/past.h"
+#include "profile/csv.h"
 #include "queue/task_forms.h"
 #include "screen.h"
 #include "serve/load/load_report.h"
@@ -195,8 +196,18 @@ constexpr Kind kKinds[] = {
     {"EnergyReport", shown<energy::parse_report, energy::report_text>, false},
 };
 
+Result<std::string> shown_csv(const ShowFlags& flags, std::string text) {
+  const profile::Csv csv = TRY(profile::parse_csv(flags.file, text));
+  if (flags.output.format == "csv") return text;
+  if (flags.output.format != "text") return bad_input("--format", "of a CSV: text or csv");
+  Table table{csv.header.cells};
+  for (const profile::CsvRow& row : csv.rows) table.rows.push_back(row.cells);
+  return to_string(narrowed(std::move(table)));
+}
+
 Result<std::string> shown_document(Context& context, const ShowFlags& flags) {
   const auto text = TRY(read_input(context.files, "FILE", flags.file));
+  if (flags.file.ends_with(".csv")) return shown_csv(flags, text);
   const auto document = TRY(parse_document(flags.file, text));
   if (flags.output.json()) return text;
   if (flags.output.format == "csv") return document_csv(flags.file, text, flags.rows);
@@ -279,7 +290,7 @@ Result<std::string> document_as(const Output& output, std::string json) {
 
 Command add_show(CLI::App& app) {
   auto [command, flags] = adding<ShowFlags>(app, "show", "Show a document of any kind");
-  file_argument(*command, "FILE", flags->file, "A document of any kind (JSON or YAML)")->required();
+  file_argument(*command, "FILE", flags->file, "A document of any kind (JSON, YAML or CSV)")->required();
   flag(*command, "--catalogue", flags->catalogue);
   flag(*command, "--watch", flags->watch, "Each time the file has changed");
   flag(*command, "--interval", flags->interval)->default_str(flags->interval);
