@@ -103,14 +103,14 @@ Stream stream(int gpus, int tasks) {
     const bool small = t / gpus % 2 == 0;
     const char* profile = small ? "1g.6gb" : "2g.12gb";
     const auto reconfigure = [&](Op op, plan::Nanos time) {
-      schedule.reconfigurations.push_back({g, op, profile, 0, clock, clock + time});
+      schedule.reconfigurations.push_back({{profile, 0}, g, op, clock, clock + time});
       clock += time;
     };
     plan::Task task;
     task.name = "t" + std::to_string(t);
     task.times = {times};
     reconfigure(Op::create, small ? 110'000'000 : 120'000'000);
-    schedule.tasks.push_back({task.name, g, profile, 0, clock, clock + plan::kNanosInSecond});
+    schedule.tasks.push_back({{profile, 0}, g, task.name, clock, clock + plan::kNanosInSecond});
     clock += plan::kNanosInSecond;
     reconfigure(Op::destroy, 100'000'000);
     problem.tasks.push_back(std::move(task));

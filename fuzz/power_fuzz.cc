@@ -41,8 +41,8 @@ FUZZ_TARGET(power) {
   } else {
     CHECK(table.error().context.starts_with("fuzz.csv"));
   }
-  const std::vector<partita::plan::PowerService> services{{"a", "m", {1}, {1}, 95},
-                                                          {"b", "m", {1}, {1}, 95}};
+  const std::vector<partita::plan::Terms> services{{"a", "m", {1}, {1}, 95},
+                                                   {"b", "m", {1}, {1}, 95}};
   const auto seen = partita::decide::parse_power_seen("fuzz.json", text, services);
   CHECK(seen ? seen->size() == 2 : seen.error().context.starts_with("fuzz.json"));
   if (seen)

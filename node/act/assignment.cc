@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/split.h"
 #include "base/unicode.h"
+#include "forms/terms_form.h"
 
 namespace partita::actuate {
 namespace {
@@ -46,6 +47,15 @@ void describe_file(Form& f, Assignment& assignment) {
 }
 
 }  // namespace
+
+void describe_shares(Form& f, Segment& one) {
+  f.optional(one.held > 0).integer("held", one.held, kCounts, "models at once, of a set of them");
+  f.optional(one.prefill_units > 0)
+      .integer("prefill_units", one.prefill_units, kCounts, "SMs that only compute prompts");
+  f.optional(one.decode_units > 0)
+      .integer("decode_units", one.decode_units, kCounts, "SMs that only decode");
+  forms::describe_engine(f, one.engine);
+}
 
 void describe_kept_terms(Form& f, plan::Terms& terms) {
   forms::describe_terms(f, terms, forms::TermsKept::known);

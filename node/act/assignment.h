@@ -11,7 +11,7 @@
 #include "base/form.h"
 #include "base/result.h"
 #include "device/node_forms.h"
-#include "forms/terms_form.h"
+#include "hw/layout.h"
 #include "plan/terms.h"
 #include "profile/token_engine.h"
 
@@ -19,13 +19,8 @@ namespace partita::actuate {
 
 inline constexpr int kMaxProcessesPerSegment = 128;
 
-struct AssignedSegment {
-  // UUID of the MIG device, "MIG-..."; of a segment on a group of whole GPUs theirs, with commas.
-  // As CUDA_VISIBLE_DEVICES takes it.
-  std::string device;
-  std::string gpu_uuid;  // of its GPU; of a group the first
-  std::string profile;
-  int start = 0;  // memory slices
+// What runs on an instance; an empty service: nothing that Partita knows of.
+struct Segment {
   std::string service;
   int batch = 0, processes = 0;
   double throughput_rps = 0;  // what it is planned to carry; 0: unknown
@@ -33,20 +28,19 @@ struct AssignedSegment {
   // SMs on which a language model's prompts are computed, and those that decode; 0: all do both.
   int prefill_units = 0, decode_units = 0;
   profile::EngineName engine = {};  // of a language model
+  bool operator==(const Segment&) const = default;
+};
+
+struct AssignedSegment : hw::Placement, Segment {
+  // UUID of the MIG device, "MIG-..."; of a segment on a group of whole GPUs theirs, with commas.
+  // As CUDA_VISIBLE_DEVICES takes it.
+  std::string device = {};
+  std::string gpu_uuid = {};  // of its GPU; of a group the first
   bool operator==(const AssignedSegment&) const = default;
 };
 
 // What few segments say of themselves, in whatever document they are.
-template <class AnySegment>
-void describe_shares(Form& f, AnySegment& one) {
-  constexpr Range kCounts{.high = 1e6};
-  f.optional(one.held > 0).integer("held", one.held, kCounts, "models at once, of a set of them");
-  f.optional(one.prefill_units > 0)
-      .integer("prefill_units", one.prefill_units, kCounts, "SMs that only compute prompts");
-  f.optional(one.decode_units > 0)
-      .integer("decode_units", one.decode_units, kCounts, "SMs that only decode");
-  forms::describe_engine(f, one.engine);
-}
+void describe_shares(Form& f, Segment& one);
 
 // The UUIDs of the whole GPUs that a device stands for; none: it is a MIG device.
 std::vector<std::string> whole_gpus(const std::string& device);

@@ -8,14 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const AssignedSegment kFirst{.device = "MIG-1",
-                             .gpu_uuid = "GPU-a",
-                             .profile = "3g.40gb",
-                             .start = 4,
-                             .service = "re\"snet",
-                             .batch = 16,
-                             .processes = 2,
-                             .throughput_rps = 1234.5};
+const AssignedSegment kFirst{{"3g.40gb", 4}, {"re\"snet", 16, 2, 1234.5}, "MIG-1", "GPU-a"};
 
 std::string document(const std::string& segments) {
   return "{\"api_version\": \"partita/v1\", \"kind\": \"Assignment\", \"revision\": 3,\n"
@@ -50,7 +43,7 @@ TEST(Assignment, small_rates_are_kept_and_none_is_not_written) {
 // A bit that has changed is not taken for another assignment.
 TEST(Assignment, a_group_of_eight_whole_gpus_is_one_device) {
   Assignment group;
-  group.segments.push_back({"", "GPU-0", "7g.80gb", 0, "s", 96, 1});
+  group.segments.push_back({{"7g.80gb", 0}, {"s", 96, 1}, "", "GPU-0"});
   for (int i = 0; i < 8; ++i)
     group.segments[0].device +=
         (i == 0 ? "GPU-" : ",GPU-") + std::string(35, 'a') + static_cast<char>('0' + i);

@@ -149,7 +149,7 @@ class Planner {
   Change plan(const Assignment& assignment, const hw::Catalogue& catalogue,
               const std::vector<int>& gpu_of) {
     for (const AssignedSegment& one : assignment.segments) {
-      segments_[one.device] = segment_of(one);
+      segments_[one.device] = one;
       if (is_there(state_, one.device) && !whole_gpus(one.device).empty()) ran_.insert(one.service);
     }
     for (const device::GpuState& gpu : state_.gpus) {
@@ -232,12 +232,12 @@ class Planner {
   // ---- groups of whole GPUs ----
 
   Slot whole_slot(const std::string& profile) const {
-    return {at_, model().profile_index(profile), 0, model().memory_slices};
+    return {{model().profile_index(profile), 0}, at_, model().memory_slices};
   }
 
   Present present_whole(const AssignedSegment& runs) {
     gpcs_[runs.profile] = model().compute_slices;
-    return {{gpu().index, gpu().uuid, runs.profile, 0},
+    return {{{runs.profile, 0}, gpu().index, gpu().uuid},
             kWholeGpu,
             runs.device,
             segments_.at(runs.device),
@@ -290,20 +290,20 @@ class Planner {
   }
 
   void add_mode(const device::GpuState& gpu, bool enabled) {
-    add_step(enabled ? Step::Kind::enable_mig : Step::Kind::disable_mig,
-             {gpu.index, gpu.uuid, "", 0}, {}, false);
+    add_step(enabled ? Step::Kind::enable_mig : Step::Kind::disable_mig, {{}, gpu.index, gpu.uuid},
+             {}, false);
   }
 
   const device::GpuState& gpu() const { return *gpus_.back(); }
   const hw::GpuModel& model() const { return layout_.model(at_); }
 
   Slot slot_of(const device::Instance& instance) const {
-    return {at_, model().profile_index(instance.profile), instance.start, instance.size};
+    return {{model().profile_index(instance.profile), instance.start}, at_, instance.size};
   }
 
   Present present(const device::Instance& instance) {
     Present one;
-    one.place = {gpu().index, gpu().uuid, instance.profile, instance.start};
+    one.place = {instance, gpu().index, gpu().uuid};
     one.gi_id = instance.gi_id;
     one.uuid = instance.uuid();
     one.holders = instance.holders;
@@ -354,14 +354,13 @@ class Planner {
     const int profile = model().profile_index(one.profile);
     const hw::MigProfile& shape = model().profiles[at(profile)];
     gpcs_[one.profile] = shape.gpcs;
-    change_.create.push_back(
-        {{gpu().index, gpu().uuid, one.profile, one.start}, one.segment, devices});
+    change_.create.push_back({{one, gpu().index, gpu().uuid}, one.segment, devices});
     if (devices.empty() || groups_.first("comes " + devices)) {
       count({}, one.segment);
       capacities_.after(one.segment, shape.gpcs);
     }
     add_unit(Unit::Kind::create, {Item::List::create, change_.create.size() - 1},
-             {at_, profile, one.start, shape.size}, devices);
+             {{profile, one.start}, at_, shape.size}, devices);
   }
 
   void destroy(const device::Instance& instance,
@@ -387,11 +386,11 @@ class Planner {
                   const std::vector<const WantedInstance*>& missing) const {
     std::vector<hw::PlacedProfile> placed;
     const Slot there = slot_of(instance);
-    if (there.profile >= 0) placed.push_back({there.profile, there.start});
+    if (there.profile >= 0) placed.push_back(there);
     for (const WantedInstance* one : missing) {
       const int profile = model().profile_index(one->profile);
-      placed.push_back({profile, one->start});
-      const Slot slot{at_, profile, one->start, model().profiles[at(profile)].size};
+      const Slot slot{{profile, one->start}, at_, model().profiles[at(profile)].size};
+      placed.push_back(slot);
       if ((slices_of(slot) & slices_of(there)) != 0) return true;
     }
     return !missing.empty() && !hw::conflicts(model(), placed).empty();
@@ -475,7 +474,7 @@ class Planner {
 
   void write_stand_in(const Unit& unit, const Present& original) {
     const device::GpuState& host = *gpus_[at(unit.slot.gpu)];
-    const Creation one{{host.index, host.uuid, original.place.profile, unit.slot.start},
+    const Creation one{{{original.place.profile, unit.slot.start}, host.index, host.uuid},
                        original.segment};
     if (unit.kind == Unit::Kind::create) {
       change_.temporary.push_back(one);

@@ -30,11 +30,9 @@ namespace partita::actuate {
 inline constexpr std::size_t kMaxChangeGpus = plan::kMaxMatchedGpus;
 
 // A place on a GPU of the node.
-struct Place {
+struct Place : hw::Placement {
   int gpu = 0;  // the driver's index
   std::string gpu_uuid;
-  std::string profile;
-  int start = 0;  // memory slices
   bool operator==(const Place&) const = default;
 };
 

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-const Place kHere{0, "GPU-a", "1g.6gb", 2}, kThere{1, "GPU-b", "2g.12gb", 0};
+const Place kHere{{"1g.6gb", 2}, 0, "GPU-a"}, kThere{{"2g.12gb", 0}, 1, "GPU-b"};
 const Segment kRuns{"chat", 4, 2, 10};
 
 // One of everything.

@@ -35,9 +35,7 @@ struct A30Node {
     one.gi_id = 10 + start;
     one.compute.push_back({0, gpcs, fmt::format("MIG-{}-{}", gpu, start)});
     if (!segment.service.empty())
-      assignment.segments.push_back({one.uuid(), fmt::format("GPU-{}", gpu), one.profile, start,
-                                     segment.service, segment.batch, segment.processes,
-                                     segment.throughput_rps});
+      assignment.segments.push_back({one, segment, one.uuid(), fmt::format("GPU-{}", gpu)});
     auto& instances = state.gpus[static_cast<std::size_t>(gpu)].instances;
     instances.push_back(one);
     return instances.back();
@@ -134,7 +132,7 @@ TEST(ChangeByHand, WhatIsAsWantedIsNotTouched) {
           .value();
   EXPECT_TRUE(same.empty());
   ASSERT_EQ(same.keep.size(), 2u);
-  EXPECT_EQ(same.keep[1].place, (Place{0, "GPU-0", "2g.12gb", 2}));
+  EXPECT_EQ(same.keep[1].place, (Place{{"2g.12gb", 2}, 0, "GPU-0"}));
   EXPECT_EQ(same.kept_gpcs, 3);
   EXPECT_EQ(same.changes, (plan::Changes{.kept = 2}));
   EXPECT_THAT(same.explanation, IsEmpty());
@@ -307,7 +305,7 @@ TEST(ChangeByHand, WhatOthersMadeStaysUnlessItIsInTheWay) {
               ElementsAre("gpu 0 1g.6gb at 0 is not wanted; Partita did not make it",
                           "gpu 0 2g.12gb at 2 is not wanted; Partita did not make it"));
   keep.owned = {};
-  keep.intended = {{0, "GPU-0", "1g.6gb", 0}};
+  keep.intended = {{{"1g.6gb", 0}, 0, "GPU-0"}};
   const Change begun = node.to(on_one({}), keep).value();
   ASSERT_EQ(begun.destroy.size(), 1u) << "what we were making is ours";
   EXPECT_EQ(begun.destroy[0].place.start, 0);
@@ -526,7 +524,7 @@ TEST(ChangeByHand, MigModeThatNeedsAReset) {
   gpu.holders = {{9, "x"}};
   const Change held = node.to(wanted).value();
   ASSERT_EQ(held.blockers.size(), 1u);
-  EXPECT_EQ(held.blockers[0].instance.place, (Place{0, "GPU-0", "", 0}));
+  EXPECT_EQ(held.blockers[0].instance.place, (Place{{}, 0, "GPU-0"}));
   EXPECT_EQ(held.blockers[0].instance.uuid, "GPU-0");
   gpu.holders.clear();
   gpu.mig_pending = true;
@@ -572,7 +570,7 @@ TEST(ChangeByHand, AStateIsWantedAsItIsWritten) {
                              {"A30-24GB", "GPU-0", {wanted_1g(0), wanted_1g(1, {"chat", 4, 2, 0})}},
                              {"A30-24GB", "GPU-3", {}}}));
   node.assignment.services = {{.name = "chat", .rate = Rps{3}}};
-  node.assignment.segments = {{"MIG-0-0", "GPU-0", "1g.6gb", 0, "other", 1, 2, 5}};
+  node.assignment.segments = {{{"1g.6gb", 0}, {"other", 1, 2, 5}, "MIG-0-0", "GPU-0"}};
   const Wanted now = wanted_of(node.state, node.assignment);
   EXPECT_EQ(now.gpus[0].instances,
             (std::vector<WantedInstance>{wanted_1g(0, {"other", 1, 2, 5}), wanted_1g(1)}));

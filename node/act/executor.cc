@@ -211,10 +211,9 @@ Done Executor::create_compute(const Step& step) {
 
 Done Executor::start(const Step& step) {
   const Place& place = step.place;
-  const Segment& segment = step.segment;
   for (const std::string& uuid : whole_gpus(step.devices)) {
     Step free = step;
-    free.place = {index_.at(uuid), uuid, "", 0};
+    free.place = {{}, index_.at(uuid), uuid};
     const Result<void> drained = co_await drain(free);
     if (!drained) co_return drained;
     forget_stopped(uuid);
@@ -226,9 +225,7 @@ Done Executor::start(const Step& step) {
   const std::string device = there(place).compute.front().uuid;
   Assignment next = book_.assignment;
   std::erase_if(next.segments, [&](const auto& one) { return one.device == device; });
-  next.segments.push_back({device, place.gpu_uuid, place.profile, place.start, segment.service,
-                           segment.batch, segment.processes, segment.throughput_rps, segment.held,
-                           segment.prefill_units, segment.decode_units, segment.engine});
+  next.segments.push_back({place, step.segment, device, place.gpu_uuid});
   const AssignedSegment started = next.segments.back();
   const Result<void> written = co_await book_.assign(next);
   if (!written) co_return written;

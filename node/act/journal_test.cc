@@ -7,7 +7,7 @@
 namespace partita::actuate {
 namespace {
 
-const Place kPlace{1, "GPU-a", "3g.40gb", 4};
+const Place kPlace{{"3g.40gb", 4}, 1, "GPU-a"};
 
 BeginRecord begin_record(long number) {
   BeginRecord begin;

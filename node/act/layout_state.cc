@@ -33,11 +33,11 @@ bool LayoutState::fits(const Slot& slot) const {
 
 bool LayoutState::fits_without(const Slot& slot, const std::vector<Slot>& without) const {
   const Gpu& gpu = at(slot.gpu);
-  std::vector<hw::PlacedProfile> placed{{slot.profile, slot.start}};
+  std::vector<hw::PlacedProfile> placed{slot};
   for (const Slot& other : gpu.present) {
     if (std::find(without.begin(), without.end(), other) != without.end()) continue;
     if ((slices_of(other) & slices_of(slot)) != 0) return false;
-    if (other.profile >= 0) placed.push_back({other.profile, other.start});
+    if (other.profile >= 0) placed.push_back(other);
   }
   // What is there is there, legal or not: only rules that the new one breaks count.
   const std::vector<hw::PlacedProfile> before(placed.begin() + 1, placed.end());

@@ -5,16 +5,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "hw/gpu_model.h"
 #include "hw/layout.h"
 
 namespace partita::actuate {
 
 // Where an instance is, in dense numbers.
-struct Slot {
-  int gpu = 0;      // index into LayoutState's GPUs
-  int profile = 0;  // index into GpuModel::profiles; -1: the catalogue does not know it
-  int start = 0, size = 0;
+struct Slot : hw::PlacedProfile {  // profile -1: the catalogue does not know it
+  int gpu = 0;                     // index into LayoutState's GPUs
+  int size = 0;
   bool operator==(const Slot&) const = default;
 };
 

@@ -91,14 +91,13 @@ class NodeBrain::Work {
     for (const device::GpuState& gpu : state_.gpus) {
       for (const device::Instance& one : gpu.instances) {
         if (std::ranges::count(devices_, one.uuid()) == 0) continue;
-        const Place place{gpu.index, gpu.uuid, one.profile, one.start};
+        const Place place{one, gpu.index, gpu.uuid};
         drains.push_back(
             {.kind = Step::Kind::drain, .place = place, .segment = {}, .predicted = {}});
         for (const AssignedSegment& runs : book_.assignment.segments) {
           if (runs.device != one.uuid()) continue;
-          const Segment segment = segment_of(runs);
           change_.steps.push_back(
-              {.kind = Step::Kind::stop, .place = place, .segment = segment, .predicted = {}});
+              {.kind = Step::Kind::stop, .place = place, .segment = runs, .predicted = {}});
         }
       }
     }
@@ -111,13 +110,12 @@ class NodeBrain::Work {
       if (whole.empty() || !named || !is_there(state_, runs.device)) continue;
       for (const std::string& uuid : whole)
         drains.push_back({.kind = Step::Kind::drain,
-                          .place = {state_.find(uuid)->index, uuid, runs.profile, runs.start},
+                          .place = {runs, state_.find(uuid)->index, uuid},
                           .segment = {},
                           .predicted = {}});
-      const Segment segment = segment_of(runs);
       change_.steps.push_back({.kind = Step::Kind::stop,
                                .place = drains.back().place,
-                               .segment = segment,
+                               .segment = runs,
                                .predicted = {}});
     }
     change_.steps.insert(change_.steps.end(), drains.begin(), drains.end());
@@ -165,7 +163,7 @@ class NodeBrain::Work {
     all.segments.clear();
     for (const WantedGpu& gpu : wanted_.gpus)
       for (const WantedInstance& one : gpu.instances)
-        all.segments.push_back({"", "", "", 0, one.segment.service, 0, 0, 0});
+        all.segments.push_back({{}, {one.segment.service}});
     return services_amid(wanted_.services, all);
   }
 

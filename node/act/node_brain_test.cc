@@ -24,7 +24,7 @@ Seen one_segment() {
   instance.gpcs = instance.size = 1;
   instance.gi_id = 3;
   instance.compute.push_back({0, 1, "MIG-0"});
-  seen.assignment = {7, {{"MIG-0", "GPU-0", "1g.6gb", 0, "chat", 1, 1, 10}}, {kChat}};
+  seen.assignment = {7, {{{"1g.6gb", 0}, {"chat", 1, 1, 10}, "MIG-0", "GPU-0"}}, {kChat}};
   return seen;
 }
 
@@ -104,7 +104,7 @@ TEST(NodeBrain, AnotherShareOfTheSameLayoutIsWrittenToItsDevice) {
   device::Instance second = seen.state.gpus[0].instances[0];
   second.start = 1, second.gi_id = 4, second.compute[0].uuid = "MIG-1";
   seen.state.gpus[0].instances.push_back(second);
-  seen.assignment.segments.push_back({"MIG-1", "GPU-0", "1g.6gb", 1, "chat", 1, 1, 20});
+  seen.assignment.segments.push_back({{"1g.6gb", 1}, {"chat", 1, 1, 20}, "MIG-1", "GPU-0"});
   const Wanted wanted{{{"A30-24GB",
                         "GPU-0",
                         {{"1g.6gb", 0, {"chat", 1, 1, 11}}, {"1g.6gb", 1, {"chat", 1, 1, 22}}}}},
@@ -133,7 +133,7 @@ TEST(NodeBrain, ADeviceThatComesAgainIsAssignedOnce) {
   Seen seen = one_segment();
   device::Instance& stays = seen.state.gpus[0].instances[0];
   stays.start = 1, stays.compute[0].uuid = "MIG-1";
-  const AssignedSegment second{"MIG-1", "GPU-0", "1g.6gb", 1, "chat", 2, 1, 10};
+  const AssignedSegment second{{"1g.6gb", 1}, {"chat", 2, 1, 10}, "MIG-1", "GPU-0"};
   seen.assignment.segments.push_back(second);
   const Segment chat{"chat", 2, 1, 10};
   const Wanted wanted{{{"A30-24GB", "GPU-0", {{"1g.6gb", 0, chat}, {"1g.6gb", 1, chat}}}}};
@@ -147,7 +147,7 @@ TEST(NodeBrain, ADeviceThatComesAgainIsAssignedOnce) {
   const NodeActions start = brain.step(kMs, told(Result<void>()));
   EXPECT_EQ(
       asked<Assign>(start).assignment.segments,
-      (std::vector<AssignedSegment>{{"MIG-0", "GPU-0", "1g.6gb", 0, "chat", 2, 1, 10}, second}))
+      (std::vector<AssignedSegment>{{{"1g.6gb", 0}, {"chat", 2, 1, 10}, "MIG-0", "GPU-0"}, second}))
       << "by device";
 }
 

@@ -75,14 +75,14 @@ TEST(NodePicture, ShowsWhatAChangeDoes) {
   const device::NodeState state = pictured_node();
   Change change;
   Present kept, gone;
-  gone.place = {0, "GPU-0", "2g.12gb", 0};
+  gone.place = {{"2g.12gb", 0}, 0, "GPU-0"};
   gone.segment = {"old", 4, 1, 0};
   gone.holders = {{41, "python"}};
   change.destroy = {gone};
-  kept.place = {1, "GPU-1", "1g.6gb", 3};
+  kept.place = {{"1g.6gb", 3}, 1, "GPU-1"};
   kept.segment = {"stays", 4, 1, 0};
   change.keep = {kept};
-  change.create = {{{0, "GPU-0", "1g.6gb", 2}, {"new", 4, 1, 0}}};
+  change.create = {{{{"1g.6gb", 2}, 0, "GPU-0"}, {"new", 4, 1, 0}}};
   change.steps.resize(3);
   change.predicted = Seconds{0.21};
   const std::string svg = change_svg(change, state, hw::builtin_catalogue());

@@ -305,7 +305,7 @@ class Orderer {
       const int free = p_.layout.free_slices(gpu);
       if (free < like.size) continue;
       for (const int start : model.profiles[at(like.profile)].starts) {
-        const Slot slot{gpu, like.profile, start, like.size};
+        const Slot slot{{like.profile, start}, gpu, like.size};
         if (!p_.layout.fits(slot)) continue;
         const std::pair key{wanted_by(slot), -free};
         if (best && key >= best_key) continue;

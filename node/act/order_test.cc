@@ -18,7 +18,7 @@ namespace {
 const hw::GpuModel& a30() { return **hw::builtin_catalogue().get("A30-24GB"); }
 Slot slot_at(int gpu, int size, int start) {
   const std::string name = std::to_string(size) + "g." + std::to_string(size * 6) + "gb";
-  return {gpu, a30().profile_index(name), start, size};
+  return {{a30().profile_index(name), start}, gpu, size};
 }
 
 struct OrderCase {

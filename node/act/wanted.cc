@@ -21,7 +21,7 @@ Wanted wanted_state(const device::NodeState& state, SegmentOf segment_of,
     WantedGpu& one = wanted.gpus.emplace_back(WantedGpu{gpu.model, gpu.uuid, {}});
     for (const device::Instance& instance : gpu.instances) {
       if (!instance.whole()) continue;
-      one.instances.push_back({instance.profile, instance.start, segment_of(instance.uuid())});
+      one.instances.push_back({instance, segment_of(instance.uuid())});
     }
   }
   return wanted;
@@ -38,8 +38,7 @@ Wanted wanted_by(const plan::ServingPlan& plan) {
         --left;
         one.group = groups - 1;
       }
-      one.instances.push_back({planned.profile,
-                               planned.start,
+      one.instances.push_back({planned,
                                {planned.service, planned.batch, planned.processes,
                                 planned.throughput.value * planned.group, planned.held,
                                 planned.prefill_units, planned.decode_units, planned.engine}});
@@ -85,15 +84,9 @@ Result<void> check_places(const plan::ServingPlan& plan, const hw::Catalogue& ca
   return check_wanted(wanted_by(plan), catalogue);
 }
 
-Segment segment_of(const AssignedSegment& assigned) {
-  return {assigned.service, assigned.batch,         assigned.processes,    assigned.throughput_rps,
-          assigned.held,    assigned.prefill_units, assigned.decode_units, assigned.engine};
-}
-
 Wanted wanted_of(const device::NodeState& state, const Assignment& assignment) {
   std::map<std::string, Segment> segments;
-  for (const AssignedSegment& one : assignment.segments)
-    segments[one.device] = segment_of(one);
+  for (const AssignedSegment& one : assignment.segments) segments[one.device] = one;
   Wanted wanted;
   std::set<std::string> grouped;
   int groups = 0;
@@ -105,7 +98,7 @@ Wanted wanted_of(const device::NodeState& state, const Assignment& assignment) {
       if (gpu == nullptr || gpu->lost || gpu->mig_enabled) continue;
       grouped.insert(uuid);
       WantedGpu& whole = wanted.gpus.emplace_back(WantedGpu{gpu->model, uuid, {}, -1, groups});
-      if (there) whole.instances = {{one.profile, one.start, segments.at(one.device)}};
+      if (there) whole.instances = {{one, one}};
     }
     if (!gpus.empty()) ++groups;
   }

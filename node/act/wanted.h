@@ -15,23 +15,7 @@
 
 namespace partita::actuate {
 
-// What runs on an instance; an empty service: nothing that Partita knows of.
-struct Segment {
-  std::string service;
-  int batch = 0, processes = 0;
-  double throughput_rps = 0;  // what it is planned to carry; 0: unknown
-  int held = 0;               // models at once, of a set of them
-  // SMs on which a language model's prompts are computed, and those that decode; 0: all do both.
-  int prefill_units = 0, decode_units = 0;
-  profile::EngineName engine = {};  // of a language model
-  bool operator==(const Segment&) const = default;
-};
-
-Segment segment_of(const AssignedSegment& assigned);
-
-struct WantedInstance {
-  std::string profile;  // catalogue name on its GPU's model
-  int start = 0;        // memory slices
+struct WantedInstance : hw::Placement {
   Segment segment;
   bool operator==(const WantedInstance&) const = default;
 };

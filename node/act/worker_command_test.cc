@@ -9,13 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const AssignedSegment kSegment{.device = "MIG-1",
-                               .gpu_uuid = "GPU-a",
-                               .profile = "3g.40gb",
-                               .start = 4,
-                               .service = "res net",
-                               .batch = 16,
-                               .processes = 2};
+const AssignedSegment kSegment{{"3g.40gb", 4}, {"res net", 16, 2}, "MIG-1", "GPU-a"};
 
 std::vector<std::string> command(std::string_view text) {
   const Result<CommandTemplate> parsed = parse_command("--command", text);

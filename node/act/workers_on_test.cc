@@ -21,13 +21,7 @@ constexpr const char* kState = "/s/workers.json";
 constexpr std::int64_t kSecond = 1'000'000'000;
 
 AssignedSegment segment(const std::string& device) {
-  return {.device = device,
-          .gpu_uuid = "GPU-a",
-          .profile = "1g.10gb",
-          .start = 0,
-          .service = "chat",
-          .batch = 4,
-          .processes = 1};
+  return {{"1g.10gb", 0}, {"chat", 4, 1}, device, "GPU-a"};
 }
 
 class WorkersOn : public testing::Test {

@@ -10,13 +10,7 @@ namespace {
 using testing::HasSubstr;
 
 WorkersState two_workers() {
-  WorkerRecord waits{.segment = {.device = "MIG-1",
-                                 .gpu_uuid = "GPU-a",
-                                 .profile = "3g.40gb",
-                                 .start = 4,
-                                 .service = "a\"b",
-                                 .batch = 8,
-                                 .processes = 2}};
+  WorkerRecord waits{.segment = {{"3g.40gb", 4}, {"a\"b", 8, 2}, "MIG-1", "GPU-a"}};
   waits.last_status = kUnknownStatus;
   waits.quick_failures = 6;
   waits.given_up = true;

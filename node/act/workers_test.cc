@@ -23,13 +23,7 @@ using testing::IsEmpty;
 constexpr std::int64_t kWorkersSecond = 1'000'000'000;
 
 AssignedSegment segment(const std::string& device, const std::string& service, int processes) {
-  return {.device = device,
-          .gpu_uuid = "GPU-a",
-          .profile = "1g.10gb",
-          .start = 0,
-          .service = service,
-          .batch = 4,
-          .processes = processes};
+  return {{"1g.10gb", 0}, {service, 4, processes}, device, "GPU-a"};
 }
 
 Assignment assigned(std::vector<AssignedSegment> segments) {

@@ -60,7 +60,7 @@ struct Watched {
     supervisor = std::make_unique<Supervisor>(processes, files, std::move(options));
     ASSERT_TRUE(supervisor->recover(clock.now));
     Assignment assignment;
-    assignment.segments = {{"MIG-1", "GPU", "1g.10gb", 0, "a", 4, 1, 0}};
+    assignment.segments = {{{"1g.10gb", 0}, {"a", 4, 1, 0}, "MIG-1", "GPU"}};
     assignment.services = services;
     supervisor->follow(assignment);
     run_for(0);

@@ -25,12 +25,7 @@ TEST(MetricsTest, PrometheusReadsThemAndTheNumbersAreThoseOfTheState) {
   state.last = test::fake_change(2);
   state.last->state = control::ChangeState::failed;
   state.last->ended_ms = 1'700'000'001'500;
-  state.assignment.segments = {{.device = "MIG-1",
-                                .gpu_uuid = "GPU-1",
-                                .profile = "1g.10gb",
-                                .service = "a\nb",
-                                .batch = 2,
-                                .processes = 3}};
+  state.assignment.segments = {{{"1g.10gb"}, {"a\nb", 2, 3}, "MIG-1", "GPU-1"}};
   ServerCounts counts;
   state.judged = {{"planner", 9, 0}, {"target", 4, 2}};
   state.assignment.segments.push_back(state.assignment.segments[0]);
@@ -194,8 +189,7 @@ TEST(MetricsTest, TheBoardDrawsWhatThereIs) {
   service.energy_j = service.forecast_rps = service.forecast_low_rps = service.forecast_high_rps =
       service.p99_ms = 1;
   state.last = test::fake_change(2);
-  state.assignment.segments = {
-      {.device = "MIG-1", .gpu_uuid = "GPU-1", .profile = "1g.10gb", .service = service.name}};
+  state.assignment.segments = {{{"1g.10gb"}, {service.name}, "MIG-1", "GPU-1"}};
   telemetry::InstanceSample instance;
   instance.activity.graphics_engine = 0.5;
   state.gpus[0].sample->instances = {instance};

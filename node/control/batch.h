@@ -12,6 +12,7 @@
 
 #include "base/form.h"
 #include "base/result.h"
+#include "hw/layout.h"
 
 namespace partita::control {
 
@@ -32,12 +33,11 @@ enum class BatchTaskState : std::uint8_t {
 const char* to_string(BatchTaskState state);
 bool is_over(BatchTaskState state);
 
-struct BatchTask {
+struct BatchTask : hw::Placement {  // no profile: it has no place yet
   long batch = 0;
   std::string name = {};
   BatchTaskState state = BatchTaskState::waiting;
-  std::string gpu_uuid = {}, profile = {};  // empty: it has no place yet
-  int start = 0;                            // first memory slice
+  std::string gpu_uuid = {};
   std::int64_t begin_ms = 0, end_ms = 0;    // since 1970; of what is not over: as expected
   int attempts = 0;
   std::string reason = {};  // why it failed, was skipped or waits again

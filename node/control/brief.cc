@@ -115,22 +115,15 @@ void complete(Snapshot& brief, device::NodeState state, const device::Occupants&
   brief.state = std::move(state);
   brief.assignment.segments.clear();
   for (const device::GpuState& gpu : brief.state.gpus) {
-    if (const auto runs = occupants.find(gpu.uuid); runs != occupants.end())
-      brief.assignment.segments.push_back({.device = gpu.uuid,
-                                           .gpu_uuid = gpu.uuid,
-                                           .profile = {},
-                                           .service = runs->second.service,
-                                           .batch = runs->second.batch,
-                                           .processes = runs->second.processes});
-    for (const device::Instance& one : gpu.instances)
-      if (const auto runs = occupants.find(one.uuid()); runs != occupants.end())
-        brief.assignment.segments.push_back({.device = one.uuid(),
-                                             .gpu_uuid = gpu.uuid,
-                                             .profile = one.profile,
-                                             .start = one.start,
-                                             .service = runs->second.service,
-                                             .batch = runs->second.batch,
-                                             .processes = runs->second.processes});
+    const auto add = [&](const hw::Placement& place, const std::string& device) {
+      if (const auto runs = occupants.find(device); runs != occupants.end()) {
+        const device::Occupant& is = runs->second;
+        brief.assignment.segments.push_back(
+            {place, {is.service, is.batch, is.processes}, device, gpu.uuid});
+      }
+    };
+    add({}, gpu.uuid);
+    for (const device::Instance& one : gpu.instances) add(one, one.uuid());
   }
   std::ranges::sort(brief.assignment.segments, {}, &actuate::AssignedSegment::device);
 }

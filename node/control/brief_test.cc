@@ -16,13 +16,7 @@ std::string uuid_of(const char* kind, int n) {
 }
 
 plan::PlannedInstance planned(const ServiceNow& service, int start) {
-  return {.profile = "1g.10gb",
-          .start = start,
-          .service = service.name,
-          .batch = 8,
-          .processes = 2,
-          .throughput = Rps{service.is.can_carry_rps},
-          .latency = {}};
+  return {{"1g.10gb", start}, service.name, 8, 2, Rps{service.is.can_carry_rps}, {}};
 }
 
 ChangeNow change_to(const Snapshot& s, long number) {
@@ -32,7 +26,7 @@ ChangeNow change_to(const Snapshot& s, long number) {
   change.plan = *s.plan;
   change.explanation.assign(20, std::string(200, 'x'));
   for (const actuate::AssignedSegment& one : s.assignment.segments) {
-    const actuate::Place place{0, one.gpu_uuid, one.profile, one.start};
+    const actuate::Place place{one, 0, one.gpu_uuid};
     const actuate::Segment segment{one.service, one.batch, one.processes, one.throughput_rps};
     change.change.keep.push_back({place, 1, one.device, segment, true, {{4711, "partita"}}});
     actuate::Step step;
@@ -122,13 +116,7 @@ void add_slice(Snapshot& s, int k) {
                               .activity = sample.activity,
                               .memory_used = Mib{8123}});
   sample.processes.push_back({40'000 + n, one.gi_id, Mib{8000}});
-  s.assignment.segments.push_back({.device = one.uuid(),
-                                   .gpu_uuid = gpu.uuid,
-                                   .profile = one.profile,
-                                   .start = k,
-                                   .service = service.name,
-                                   .batch = 8,
-                                   .processes = 2});
+  s.assignment.segments.push_back({one, {service.name, 8, 2}, one.uuid(), gpu.uuid});
   s.plan->gpus.back().instances.push_back(planned(service, k));
   gpu.instances.push_back(std::move(one));
 }

@@ -44,18 +44,10 @@ struct ChangesTest : testing::Test {
         const auto& shape =
             model.profiles[static_cast<std::size_t>(model.profile_index(one.profile))];
         const std::string uuid = fmt::format("MIG-{}-{}", gpu.index, ++next);
-        there.instances.push_back({.profile = one.profile,
-                                   .profile_id = shape.profile_id,
-                                   .gpcs = shape.gpcs,
-                                   .start = one.start,
-                                   .size = shape.size,
-                                   .gi_id = next,
-                                   .compute = {{0, shape.gpcs, uuid}},
-                                   .holders = {}});
+        there.instances.push_back(
+            {one, shape.profile_id, shape.gpcs, shape.size, next, {{0, shape.gpcs, uuid}}, {}});
         node.journal.owned.push_back(uuid);
-        node.assignment.segments.push_back({uuid, gpu.uuid, one.profile, one.start,
-                                            one.segment.service, one.segment.batch,
-                                            one.segment.processes, one.segment.throughput_rps});
+        node.assignment.segments.push_back({one, one.segment, uuid, gpu.uuid});
       }
     }
     node.assignment.services = deed.wanted.services;

@@ -8,7 +8,7 @@ namespace partita::control {
 namespace {
 
 const Difference kMadeTwo{
-    .made = {{"GPU-0", "3g.40gb", "a", 0, 0}, {"GPU-0", "3g.40gb", "a", 4, 0}},
+    .made = {{{"3g.40gb", 0}, "GPU-0", "a", 0}, {{"3g.40gb", 4}, "GPU-0", "a", 0}},
     .services = {"a"},
     .gpus = {"GPU-0"}};
 

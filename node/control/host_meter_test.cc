@@ -140,11 +140,9 @@ TEST(HostMeter, SlicesOfTenants) {
   sample.gpus[0].instances = {{.uuid = "MIG-1", .compute_slices = 3},
                               {.uuid = "MIG-2", .compute_slices = 4}};
   sample.gpus[1].instances = {{.uuid = "MIG-3", .compute_slices = 2}};
-  energy::Tenancy tenancy{{{.service = "chat", .device = "MIG-1"},
-                           {.service = "chat", .device = "MIG-3"},
-                           {.service = "chat", .device = "MIG-3"},
-                           {.service = "gone", .device = "MIG-9"}},
-                          {}};
+  energy::Tenancy tenancy{
+      {{{}, "chat", "MIG-1"}, {{}, "chat", "MIG-3"}, {{}, "chat", "MIG-3"}, {{}, "gone", "MIG-9"}},
+      {}};
   const auto shares = slice_shares(sample, tenancy);
   ASSERT_EQ(shares.size(), 1U);
   EXPECT_NEAR(shares.at("chat"), 5.0 / 14, 1e-12);

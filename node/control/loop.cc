@@ -35,13 +35,11 @@ constexpr std::int64_t kForecastsKeptMs = 10 * kMinuteMs;
 energy::Tenancy tenancy_of(const NodeView& node) {
   energy::Tenancy tenancy;
   for (const actuate::AssignedSegment& one : node.assignment.segments)
-    tenancy.tenures.push_back(
-        {.service = one.service, .device = one.device, .gpu_uuid = one.gpu_uuid});
+    tenancy.tenures.push_back({{}, one.service, one.device, one.gpu_uuid});
   for (const device::GpuState& gpu : node.state.gpus)
     if (node.lent.contains(gpu.uuid))
       for (const device::Instance& instance : gpu.instances)
-        tenancy.tenures.push_back(
-            {.service = kBatchTenant, .device = instance.uuid(), .gpu_uuid = gpu.uuid});
+        tenancy.tenures.push_back({{}, kBatchTenant, instance.uuid(), gpu.uuid});
   return tenancy;
 }
 

@@ -15,6 +15,7 @@
 #include "control/forecast.h"
 #include "control/request.h"
 #include "control/standing.h"
+#include "hw/layout.h"
 #include "plan/serving.h"
 
 namespace partita::control {
@@ -83,9 +84,8 @@ struct MovesAt {
 };
 
 // An instance that a change made, until its cooldown is over.
-struct MadeAt {
-  std::string gpu_uuid, profile, service;
-  int start = 0;
+struct MadeAt : hw::Placement {
+  std::string gpu_uuid, service;
   std::int64_t at_ms = 0;
   bool operator==(const MadeAt&) const = default;
 };

@@ -415,9 +415,10 @@ std::vector<decide::LentPlace> lent_places(const NodeView& node, const GpuUse& u
   for (const device::GpuState& gpu : node.state.gpus)
     for (const device::Instance& one : gpu.instances)
       if (one.lent() && use.is_usable(gpu.uuid))
-        all.push_back({fmt::format("{} ({} at {} of gpu {})", one.holders.front().name, one.profile,
+        all.push_back({one,
+                       fmt::format("{} ({} at {} of gpu {})", one.holders.front().name, one.profile,
                                    one.start, gpu.index),
-                       gpu.index, gpu.model, one.profile, one.start});
+                       gpu.index, gpu.model});
   return all;
 }
 
@@ -471,7 +472,7 @@ Difference difference(const std::optional<Target>& from, const Target& to) {
   for (const PlacedAt& one : after) {
     if (before.contains(one)) continue;
     result.made.push_back(
-        {std::get<0>(one), std::get<2>(one), std::get<3>(one), std::get<1>(one), 0});
+        {{std::get<2>(one), std::get<1>(one)}, std::get<0>(one), std::get<3>(one), 0});
     touch(one);
   }
   for (const PlacedAt& one : before)

@@ -106,7 +106,7 @@ TEST_F(PowerTest, WithoutAResponseTableClocksAreLeftAlone) {
   EXPECT_TRUE(power.by_rates());
   services = {wanted_service("a", 100)};
   node.state.gpus[0].instances[0].compute = {{0, 7, "MIG-1"}};
-  node.assignment.segments.push_back({"MIG-1", "GPU-0", "7g.80gb", 0, "a", 1, 1, 200});
+  node.assignment.segments.push_back({{"7g.80gb", 0}, {"a", 1, 1, 200}, "MIG-1", "GPU-0"});
   EXPECT_TRUE(look().set.empty());
   EXPECT_NE(report.take_news().at(0).sentence.find("no response table"), std::string::npos);
 }

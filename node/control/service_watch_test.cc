@@ -18,7 +18,7 @@ struct ServiceWatchTest : testing::Test {
 
   // One instance of "a", whose worker is ready or not.
   ServiceWatchTest() {
-    assignment.segments.push_back({"MIG-1", "GPU-0", "7g.80gb", 0, "a", 1, 1, 200});
+    assignment.segments.push_back({{"7g.80gb", 0}, {"a", 1, 1, 200}, "MIG-1", "GPU-0"});
     servers.gateway = true;
     serve(true);
   }

@@ -21,8 +21,8 @@ struct Given {
     service.rate = Rps{100};
     memory.target.emplace();
     memory.target->rates = {{.service = "s", .rate_rps = 100}};
-    assignment.segments = {{"d", "GPU-0", "1g", 0, "s", 4, 2, 60},
-                           {"e", "GPU-1", "1g", 0, "s", 4, 1, 60}};
+    assignment.segments = {{{"1g", 0}, {"s", 4, 2, 60}, "d", "GPU-0"},
+                           {{"1g", 0}, {"s", 4, 1, 60}, "e", "GPU-1"}};
     servers.gateway = true;
     servers.loads = {{.service = "s", .ready_workers = 3}};
     servers.ready = {{"d", 2}, {"e", 1}};
@@ -234,7 +234,7 @@ TEST(Verdict, AGpuThatIsOutMattersAsFarAsItIsNeeded) {
   given.memory.out = {{.uuid = "GPU-1", .why = "off the bus", .lost = true}};
   EXPECT_DOUBLE_EQ(given.verdict().can_carry_rps, 60);
   EXPECT_EQ(given.word(), Standing::at_risk);
-  given.assignment.segments.push_back({"f", "GPU-2", "1g", 0, "s", 4, 1, 60});
+  given.assignment.segments.push_back({{"1g", 0}, {"s", 4, 1, 60}, "f", "GPU-2"});
   given.servers.ready["f"] = 1;
   EXPECT_DOUBLE_EQ(given.verdict().can_carry_rps, 120);
   EXPECT_EQ(given.word(), Standing::serves);

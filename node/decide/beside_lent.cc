@@ -159,13 +159,7 @@ void add_lent(plan::ServingPlan& current, const plan::ServingProblem& problem,
       std::erase_if(gpu.instances, [&](const plan::PlannedInstance& its) {
         return its.start >= one.start && its.start < one.start + profile_of(problem, one)->size;
       });
-      gpu.instances.push_back({.profile = one.profile,
-                               .start = one.start,
-                               .service = one.name,
-                               .batch = 1,
-                               .processes = 1,
-                               .throughput = Rps{0},
-                               .latency = {}});
+      gpu.instances.push_back({one, one.name, 1, 1, Rps{0}, {}});
       std::ranges::stable_sort(gpu.instances, {}, &plan::PlannedInstance::start);
     }
 }

@@ -8,15 +8,14 @@
 #include <vector>
 
 #include "decide/serving.h"
+#include "hw/layout.h"
 
 namespace partita::decide {
 
-struct LentPlace {
+struct LentPlace : hw::Placement {
   std::string name;  // of who has it and where, for people; of one only
   int gpu = 0;       // index, as in the plan
   std::string gpu_model;
-  std::string profile;  // of the model
-  int start = 0;
 };
 
 // As make_plan_again, on what is not lent; proofs of the optimum are left out. No plan where the

@@ -42,7 +42,7 @@ std::vector<InstanceDifference> compare_instances(const plan::ServingPlan& a,
   for (const auto& [key, texts] : both) {
     const auto& [gpu, start, profile] = key;
     if (texts.first != texts.second)
-      differences.push_back({gpu, profile, start, texts.first, texts.second});
+      differences.push_back({{profile, start}, gpu, texts.first, texts.second});
   }
   return differences;
 }

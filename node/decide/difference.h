@@ -9,6 +9,7 @@
 
 #include "base/form.h"
 #include "hw/catalogue.h"
+#include "hw/layout.h"
 #include "plan/changes.h"
 #include "plan/serving.h"
 
@@ -27,10 +28,8 @@ struct Compared {
 Result<Compared> read_side(const std::string& file, std::string_view text,
                            const hw::Catalogue& catalogue);
 
-struct InstanceDifference {
+struct InstanceDifference : hw::Placement {
   int gpu = 0;
-  std::string profile;
-  int start = 0;
   std::string before, after;  // "chat b8x2"; empty: there is no such instance
   bool operator==(const InstanceDifference&) const = default;
 };

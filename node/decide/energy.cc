@@ -28,11 +28,9 @@ constexpr std::size_t kSniffed = 4096;  // of a log, to tell whose it is
 void add(const plan::ServingPlan& plan, Tenancy& tenancy) {
   for (const plan::PlannedGpu& gpu : plan.gpus)
     for (const plan::PlannedInstance& instance : gpu.instances) {
-      Tenure tenure;
+      Tenure tenure{instance};
       tenure.service = instance.service;
       tenure.gpu = gpu.index;
-      tenure.profile = instance.profile;
-      tenure.start = instance.start;
       tenure.percent = instance.share_percent;
       tenancy.tenures.push_back(std::move(tenure));
     }
@@ -40,11 +38,9 @@ void add(const plan::ServingPlan& plan, Tenancy& tenancy) {
 
 void add(const plan::BatchSchedule& schedule, Seconds start, Tenancy& tenancy) {
   for (const plan::ScheduledTask& task : schedule.tasks) {
-    Tenure tenure;
+    Tenure tenure{task};
     tenure.service = task.task;
     tenure.gpu = task.gpu;
-    tenure.profile = task.profile;
-    tenure.start = task.start;
     tenure.from = start + plan::seconds(task.begin);
     tenure.to = start + plan::seconds(task.end);
     tenancy.tenures.push_back(std::move(tenure));

@@ -42,8 +42,8 @@ class Keeping {
   std::vector<LentPlace> places() const {
     std::vector<LentPlace> all;
     each_kept([&](const plan::PlannedGpu& gpu, const plan::PlannedInstance& one) {
-      all.push_back({fmt::format("{} at {} of gpu {}", one.service, one.start, gpu.index),
-                     gpu.index, model_of(gpu), one.profile, one.start});
+      all.push_back({one, fmt::format("{} at {} of gpu {}", one.service, one.start, gpu.index),
+                     gpu.index, model_of(gpu)});
     });
     return all;
   }

@@ -18,8 +18,8 @@ plan::ServingPlan plan_of(const device::StateDocument& document) {
       const auto occupant = document.occupants.find(instance.uuid());
       if (!instance.whole() || occupant == document.occupants.end()) continue;
       const device::Occupant& runs = occupant->second;
-      plan.gpus.back().instances.push_back({instance.profile, instance.start, runs.service,
-                                            runs.batch, runs.processes, Rps{0}, Millis{0}});
+      plan.gpus.back().instances.push_back(
+          {instance, runs.service, runs.batch, runs.processes, Rps{0}, Millis{0}});
     }
   }
   return plan;

@@ -22,14 +22,14 @@ namespace {
 
 constexpr double kMostBins = 1'000'000;
 
-Result<plan::PowerService> power_service(const std::string& file, const plan::Service& service) {
+Result<plan::Terms> power_service(const std::string& file, const plan::Service& service) {
   const std::string where = fmt::format("{}:{}", file, service.line);
   if (service.min_replicas > 1 || service.spread || !service.avoid.empty())
     return bad_input(where, "min_replicas and anti_affinity are not planned for with power");
   if (!(service.rate.value > 0))
     return bad_input(where, "power is planned for a rate: give rate_rps, and a trace by --trace");
-  return plan::PowerService{service.name, service.model, plan::planning_rate(service), service.slo,
-                            service.percentile};
+  return plan::Terms{service.name, service.model, plan::planning_rate(service), service.slo,
+                     service.percentile};
 }
 
 // What there is for the policies other than exact, on one GPU.
@@ -41,7 +41,7 @@ Result<Made<plan::PowerPlan>> by_policy(plan::PowerProblem problem, const power:
     return Made<plan::PowerPlan>{{}, {{"power_fleet", "plan", 0, 0, chooser.error().message}}, 0};
   }
   std::vector<Rps> rates;
-  for (const plan::PowerService& service : problem.services) rates.push_back(service.rate);
+  for (const plan::Terms& service : problem.services) rates.push_back(service.rate);
   const auto setting = chooser->choose(rates);
   if (!setting)
     return Made<plan::PowerPlan>{
@@ -101,7 +101,7 @@ Result<plan::PowerProblem> load_power_problem(Files& files, const PowerFiles& na
 }
 
 Result<plan::PowerTrace> load_power_trace(Files& files, const PowerTraceFile& named,
-                                          const std::vector<plan::PowerService>& services) {
+                                          const std::vector<plan::Terms>& services) {
   const std::string text = TRY(read_input(files, "--trace", named.file));
   const auto recorded = TRY(forms::parse_traffic_trace(named.file, text, {}));
   if (recorded.times_s.empty())
@@ -120,15 +120,15 @@ Result<plan::PowerTrace> load_power_trace(Files& files, const PowerTraceFile& na
   plan::PowerTrace trace{named.bin, {}};
   for (const double bin : bins) {
     trace.rates.emplace_back();
-    for (const plan::PowerService& service : services)
+    for (const plan::Terms& service : services)
       trace.rates.back().push_back(service.rate * (bin / most));
   }
   return trace;
 }
 
-plan::PowerTrace steady_trace(Seconds duration, const std::vector<plan::PowerService>& services) {
+plan::PowerTrace steady_trace(Seconds duration, const std::vector<plan::Terms>& services) {
   plan::PowerTrace trace{duration, {{}}};
-  for (const plan::PowerService& service : services) trace.rates[0].push_back(service.rate);
+  for (const plan::Terms& service : services) trace.rates[0].push_back(service.rate);
   return trace;
 }
 
@@ -148,7 +148,7 @@ Result<Made<plan::PowerPlan>> make_power_plan(const plan::PowerProblem& problem,
 
 Result<void> to_most(plan::PowerProblem& problem) {
   const auto baseline = power::policy_named("baseline", plan::Gating::none);
-  for (plan::PowerService& service : problem.services) {
+  for (plan::Terms& service : problem.services) {
     plan::PowerProblem alone = problem;
     alone.services = {service};
     alone.services[0].rate = {1e-9};

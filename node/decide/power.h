@@ -35,9 +35,9 @@ struct PowerTraceFile {
   Seconds duration{900}, bin{10};
 };
 Result<plan::PowerTrace> load_power_trace(Files& files, const PowerTraceFile& named,
-                                          const std::vector<plan::PowerService>& services);
+                                          const std::vector<plan::Terms>& services);
 // The rates of the services for so long.
-plan::PowerTrace steady_trace(Seconds duration, const std::vector<plan::PowerService>& services);
+plan::PowerTrace steady_trace(Seconds duration, const std::vector<plan::Terms>& services);
 
 // A plan of the fleet (policy exact) or of one GPU (any), judged.
 Result<Made<plan::PowerPlan>> make_power_plan(const plan::PowerProblem& problem,

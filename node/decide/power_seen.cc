@@ -45,16 +45,16 @@ void describe(Form& f, std::vector<ServiceUnits>& all) {
 
 }  // namespace
 
-Result<std::vector<plan::ServiceSeen>> parse_power_seen(
-    const std::string& file, std::string_view text,
-    const std::vector<plan::PowerService>& services) {
+Result<std::vector<plan::ServiceSeen>> parse_power_seen(const std::string& file,
+                                                        std::string_view text,
+                                                        const std::vector<plan::Terms>& services) {
   const auto all = TRY(read_form<std::vector<SeenService>>(file, text, describe));
   std::set<std::string> names;
   for (const SeenService& one : all)
     if (!names.insert(one.name).second)
       return bad_input(file, "tells twice of service " + one.name);
   std::vector<plan::ServiceSeen> seen;
-  for (const plan::PowerService& service : services) {
+  for (const plan::Terms& service : services) {
     const auto at = std::ranges::find(all, service.name, &SeenService::name);
     if (at == all.end()) return bad_input(file, "does not tell of service " + service.name);
     seen.push_back({.rate = Rps{at->rate_rps}, .waiting = at->waiting});
@@ -63,7 +63,7 @@ Result<std::vector<plan::ServiceSeen>> parse_power_seen(
   return seen;
 }
 
-std::string power_shares_json(const std::vector<plan::PowerService>& services, int all_units,
+std::string power_shares_json(const std::vector<plan::Terms>& services, int all_units,
                               const plan::Setting& setting) {
   const int all = std::max(1, all_units);
   std::vector<ServiceUnits> shares;

@@ -15,14 +15,13 @@ Instance instance(const std::string& profile, int start, int gi_id) {
   const hw::GpuModel& model = *hw::builtin_catalogue().find("A100-80GB");
   const hw::MigProfile& known =
       model.profiles[static_cast<std::size_t>(model.profile_index(profile))];
-  return {.profile = profile,
-          .profile_id = known.profile_id,
-          .gpcs = known.gpcs,
-          .start = start,
-          .size = known.size,
-          .gi_id = gi_id,
-          .compute = {{0, known.gpcs, fmt::format("MIG-{}", gi_id)}},
-          .holders = {}};
+  return {{profile, start},
+          known.profile_id,
+          known.gpcs,
+          known.size,
+          gi_id,
+          {{0, known.gpcs, fmt::format("MIG-{}", gi_id)}},
+          {}};
 }
 
 GpuState gpu(int index) {
@@ -261,14 +260,13 @@ TEST(StateJson, RefusesWithTheLine) {
 // ---- property ----
 
 Instance any_instance(int start, int gi_id) {
-  Instance instance{.profile = *rc::gen::element<std::string>("1g.10gb", "weird profile", "日本"),
-                    .profile_id = *rc::gen::inRange(0, 99),
-                    .gpcs = *rc::gen::inRange(0, 9),
-                    .start = start,
-                    .size = *rc::gen::inRange(1, 9),
-                    .gi_id = gi_id,
-                    .compute = {},
-                    .holders = {}};
+  Instance instance{{*rc::gen::element<std::string>("1g.10gb", "weird profile", "日本"), start},
+                    *rc::gen::inRange(0, 99),
+                    *rc::gen::inRange(0, 9),
+                    *rc::gen::inRange(1, 9),
+                    gi_id,
+                    {},
+                    {}};
   for (int i = *rc::gen::inRange(0, 3); i > 0; --i)
     instance.compute.insert(
         instance.compute.begin(),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "hw/layout.h"
 
 namespace partita::device {
 
@@ -31,11 +32,10 @@ struct ComputeInstance {
 };
 
 // A GPU instance with its compute instances.
-struct Instance {
-  std::string profile;      // catalogue name on its GPU's model; the driver's name where unknown
+struct Instance : hw::Placement {  // the driver's name of a profile that the catalogue lacks
   int profile_id = 0;       // the driver's GPU instance profile id (19, 14, 9 ...)
   int gpcs = 0;             // compute slices
-  int start = 0, size = 0;  // placement, memory slices
+  int size = 0;             // memory slices
   int gi_id = 0;            // unique on its GPU while it exists; no function of the placement
   std::vector<ComputeInstance> compute;  // by ci_id; empty when creation was cut short
   std::vector<Holder> holders;           // by pid

@@ -137,12 +137,12 @@ plan::BatchSchedule some_schedule() {
   if (coin()) schedule.gpu_models.push_back(some_name());
   const auto time = [] { return *rc::gen::inRange<plan::Nanos>(-5, 4'000'000'000'000'000); };
   schedule.tasks = several(3, [&] {
-    return plan::ScheduledTask{some_name(), below(9), some_name(), below(8), time(), time()};
+    return plan::ScheduledTask{{some_name(), below(8)}, below(9), some_name(), time(), time()};
   });
   schedule.reconfigurations = several(3, [&] {
     using Op = plan::Reconfiguration::Op;
     return plan::Reconfiguration{
-        below(9), coin() ? Op::create : Op::destroy, some_name(), below(8), time(), time()};
+        {some_name(), below(8)}, below(9), coin() ? Op::create : Op::destroy, time(), time()};
   });
   plan::put_in_order(schedule);
   schedule.makespan = time();

@@ -23,15 +23,15 @@ BatchSchedule gantt_schedule() {
   BatchSchedule s;
   s.scheduler = "far";
   s.gpu_models = {"A30-24GB"};
-  s.tasks = {{"long one", 0, "2g.12gb", 0, 2 * kTenth, 50 * kTenth},
-             {"<&>\"'", 0, "1g.6gb", 2, 4 * kTenth, 30 * kTenth},
-             {"日本語の名前", 0, "1g.6gb", 2, 30 * kTenth, 51 * kTenth},
-             {"all", 0, "4g.24gb", 0, 70 * kTenth, 100 * kTenth}};
-  s.reconfigurations = {{0, Op::create, "2g.12gb", 0, 0, 2 * kTenth},
-                        {0, Op::create, "1g.6gb", 2, 2 * kTenth, 4 * kTenth},
-                        {0, Op::destroy, "2g.12gb", 0, 60 * kTenth, 61 * kTenth},
-                        {0, Op::destroy, "1g.6gb", 2, 61 * kTenth, 62 * kTenth},
-                        {0, Op::create, "4g.24gb", 0, 62 * kTenth, 70 * kTenth}};
+  s.tasks = {{{"2g.12gb", 0}, 0, "long one", 2 * kTenth, 50 * kTenth},
+             {{"1g.6gb", 2}, 0, "<&>\"'", 4 * kTenth, 30 * kTenth},
+             {{"1g.6gb", 2}, 0, "日本語の名前", 30 * kTenth, 51 * kTenth},
+             {{"4g.24gb", 0}, 0, "all", 70 * kTenth, 100 * kTenth}};
+  s.reconfigurations = {{{"2g.12gb", 0}, 0, Op::create, 0, 2 * kTenth},
+                        {{"1g.6gb", 2}, 0, Op::create, 2 * kTenth, 4 * kTenth},
+                        {{"2g.12gb", 0}, 0, Op::destroy, 60 * kTenth, 61 * kTenth},
+                        {{"1g.6gb", 2}, 0, Op::destroy, 61 * kTenth, 62 * kTenth},
+                        {{"4g.24gb", 0}, 0, Op::create, 62 * kTenth, 70 * kTenth}};
   put_in_order(s);
   s.lower_bound = 99 * kTenth;
   s.explanation = {"nothing is shorter"};
@@ -107,8 +107,8 @@ BatchSchedule many_tasks(int gpus, int tasks_each) {
     s.gpu_models.push_back("A30-24GB");
     for (int i = 0; i < tasks_each; ++i)
       s.tasks.push_back(
-          {fmt::format("t{}.{}", g, i), g, "4g.24gb", 0, i * kTenth, (i + 1) * kTenth});
-    s.reconfigurations.push_back({g, Op::create, "4g.24gb", 0, 0, 1});
+          {{"4g.24gb", 0}, g, fmt::format("t{}.{}", g, i), i * kTenth, (i + 1) * kTenth});
+    s.reconfigurations.push_back({{"4g.24gb", 0}, g, Op::create, 0, 1});
   }
   put_in_order(s);
   return s;
@@ -270,10 +270,13 @@ RC_GTEST_PROP(ScheduleForms, DrawAnySchedule, (const std::vector<std::string>& n
   for (int g = *rc::gen::inRange(0, 4); g > 0; --g)
     s.gpu_models.push_back(kModels[*rc::gen::inRange<std::size_t>(0, 3)]);
   for (const std::string& name : names) {
-    s.tasks.push_back({name, number(), kProfiles[*rc::gen::inRange<std::size_t>(0, 4)], number(),
-                       time(), time()});
+    s.tasks.push_back({{kProfiles[*rc::gen::inRange<std::size_t>(0, 4)], number()},
+                       number(),
+                       name,
+                       time(),
+                       time()});
     s.reconfigurations.push_back(
-        {number(), *rc::gen::element(Op::create, Op::destroy), name, number(), time(), time()});
+        {{name, number()}, number(), *rc::gen::element(Op::create, Op::destroy), time(), time()});
   }
   s.makespan = time();
   s.lower_bound = time();

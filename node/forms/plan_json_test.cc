@@ -31,13 +31,8 @@ double any_quantity() {
 }
 
 PlannedInstance any_instance(int start) {
-  return {.profile = any_name(),
-          .start = start,
-          .service = any_name(),
-          .batch = *rc::gen::inRange(1, 65537),
-          .processes = *rc::gen::inRange(1, 65),
-          .throughput = Rps{any_quantity()},
-          .latency = Millis{any_quantity()}};
+  return {{any_name(), start},      any_name(),          *rc::gen::inRange(1, 65537),
+          *rc::gen::inRange(1, 65), Rps{any_quantity()}, Millis{any_quantity()}};
 }
 
 ServingPlan any_plan() {

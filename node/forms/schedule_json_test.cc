@@ -18,11 +18,11 @@ BatchSchedule small_schedule() {
   s.gpu_models = {"A30-24GB", "A30-24GB"};
   s.makespan = s.lower_bound = 21'817'000'000;
   s.optimal = true;
-  s.tasks = {{"a\"b\\c", 1, "1g.6gb", 3, 110'000'001, 9'000'000'000},
-             {"lavaMD", 0, "2g.12gb", 0, 120'000'000, 21'817'000'000}};
-  s.reconfigurations = {{0, Op::create, "2g.12gb", 0, 0, 120'000'000},
-                        {1, Op::create, "1g.6gb", 3, 0, 110'000'000},
-                        {1, Op::destroy, "1g.6gb", 3, 9'000'000'000, 9'100'000'000}};
+  s.tasks = {{{"1g.6gb", 3}, 1, "a\"b\\c", 110'000'001, 9'000'000'000},
+             {{"2g.12gb", 0}, 0, "lavaMD", 120'000'000, 21'817'000'000}};
+  s.reconfigurations = {{{"2g.12gb", 0}, 0, Op::create, 0, 120'000'000},
+                        {{"1g.6gb", 3}, 1, Op::create, 0, 110'000'000},
+                        {{"1g.6gb", 3}, 1, Op::destroy, 9'000'000'000, 9'100'000'000}};
   s.explanation = {"lavaMD alone takes so long"};
   s.stats = {0.25, 12};
   return s;
@@ -85,12 +85,17 @@ BatchSchedule any_schedule() {
   for (int i = *rc::gen::inRange(1, 4); i > 0; --i)
     s.gpu_models.push_back(*rc::gen::arbitrary<bool>() ? model : any_schedule_name());
   for (int i = *rc::gen::inRange(0, 30); i > 0; --i)
-    s.tasks.push_back({any_schedule_name(), *rc::gen::inRange(0, 3), any_schedule_name(),
-                       *rc::gen::inRange(0, 8), any_schedule_time(), any_schedule_time()});
+    s.tasks.push_back({{any_schedule_name(), *rc::gen::inRange(0, 8)},
+                       *rc::gen::inRange(0, 3),
+                       any_schedule_name(),
+                       any_schedule_time(),
+                       any_schedule_time()});
   for (int i = *rc::gen::inRange(0, 30); i > 0; --i)
-    s.reconfigurations.push_back(
-        {*rc::gen::inRange(0, 3), *rc::gen::element(Op::create, Op::destroy), any_schedule_name(),
-         *rc::gen::inRange(0, 8), any_schedule_time(), any_schedule_time()});
+    s.reconfigurations.push_back({{any_schedule_name(), *rc::gen::inRange(0, 8)},
+                                  *rc::gen::inRange(0, 3),
+                                  *rc::gen::element(Op::create, Op::destroy),
+                                  any_schedule_time(),
+                                  any_schedule_time()});
   put_in_order(s);
   s.makespan = any_schedule_time();
   s.lower_bound = any_schedule_time();

@@ -14,6 +14,13 @@
 
 namespace partita::hw {
 
+// An instance's profile, by its name on its GPU's model, and its start in memory slices.
+struct Placement {
+  std::string profile;
+  int start = 0;
+  bool operator==(const Placement&) const = default;
+};
+
 // An instance at a place: index into GpuModel::profiles and start in memory slices.
 struct PlacedProfile {
   int profile = 0;

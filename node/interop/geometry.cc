@@ -102,16 +102,15 @@ device::Instance instance_of(const GpuGeometry& gpu, const Slot& slot, std::set<
   CHECK(slot.start);
   const hw::MigProfile& profile = gpu.profile_of(slot);
   const bool named = !slot.uuid.empty() || slot.service.empty();
-  return {.profile = profile.name,
-          .profile_id = profile.profile_id,
-          .gpcs = profile.gpcs,
-          .start = *slot.start,
-          .size = profile.size,
-          .gi_id = slot.gi_id ? *slot.gi_id : free_id(ids, *slot.start),
-          .compute = {{.ci_id = slot.ci_id.value_or(0),
-                       .gpcs = profile.gpcs,
-                       .uuid = named ? slot.uuid : place_name(gpu.board, slot)}},
-          .holders = {}};
+  return {{profile.name, *slot.start},
+          profile.profile_id,
+          profile.gpcs,
+          profile.size,
+          slot.gi_id ? *slot.gi_id : free_id(ids, *slot.start),
+          {{.ci_id = slot.ci_id.value_or(0),
+            .gpcs = profile.gpcs,
+            .uuid = named ? slot.uuid : place_name(gpu.board, slot)}},
+          {}};
 }
 
 }  // namespace

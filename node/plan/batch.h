@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hw/gpu_model.h"
+#include "hw/layout.h"
 #include "plan/dispatcher.h"
 #include "plan/reason.h"
 
@@ -71,21 +72,17 @@ struct BatchProblem {
 // assignment of tasks to instances matters.
 bool timed(const BatchProblem& problem);
 
-struct ScheduledTask {
-  std::string task;
+struct ScheduledTask : hw::Placement {
   int gpu = 0;
-  std::string profile;  // MIG profile name on its GPU's model
-  int start = 0;        // placement start, memory slices
+  std::string task;
   Nanos begin = 0, end = 0;
   bool operator==(const ScheduledTask&) const = default;
 };
 
-struct Reconfiguration {
+struct Reconfiguration : hw::Placement {
   enum class Op { create, destroy };
   int gpu = 0;
   Op op = Op::create;
-  std::string profile;
-  int start = 0;
   Nanos begin = 0, end = 0;
   bool operator==(const Reconfiguration&) const = default;
 };

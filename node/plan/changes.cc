@@ -151,7 +151,7 @@ Changes changes_between(const ServingPlan& current, const ServingPlan& next) {
 GpuTenancies tenancies_of(const PlannedGpu& gpu) {
   GpuTenancies all{gpu.index, true, {}};
   for (const PlannedInstance& one : gpu.instances)
-    all.tenants.push_back({one.profile, one.start, one.service, one.batch, one.processes});
+    all.tenants.push_back({one, one.service, one.batch, one.processes});
   return all;
 }
 

@@ -34,9 +34,7 @@ std::vector<InstanceAt> instances_of(const std::vector<PlannedGpu>& gpus);
 Changes changes_between(const ServingPlan& current, const ServingPlan& next);
 
 // What is, or shall be, at a place of a GPU.
-struct Tenancy {
-  std::string profile;
-  int start = 0;
+struct Tenancy : hw::Placement {
   std::string service;
   int batch = 0, processes = 0;
   bool held = false;  // processes are on it now

@@ -218,8 +218,8 @@ std::string digest(const PowerProblem& problem) {
   for (const ClockIdle& clock : problem.table.clocks)
     out.add(clock.clock.value).add(clock.active_idle.value);
   std::vector<std::string> models;
-  for (const PowerService* service : sorted_by(
-           problem.services, [](const PowerService& s) -> const auto& { return s.name; })) {
+  for (const Terms* service : sorted_by(
+           problem.services, [](const Terms& s) -> const auto& { return s.name; })) {
     out.add(std::string_view(service->name)).add(std::string_view(service->model));
     out.add(service->rate.value).add(service->slo.value).add(service->percentile);
     models.push_back(service->model);

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/units.h"
+#include "plan/terms.h"
 
 namespace partita::plan {
 
 inline constexpr int kMaxClocks = 64;
 inline constexpr int kMaxPowerGpus = 10'000;
 inline constexpr int kMaxPowerServices = 10'000;
-inline constexpr double kDefaultPowerPercentile = 95;
 
 // One measured (or modelled) point: the model alone on the GPU, always busy.
 struct PowerPoint {
@@ -69,18 +69,9 @@ const char* to_string(Gating gating);
 enum class PowerPromise { queueing, execution };
 const char* to_string(PowerPromise promise);
 
-struct PowerService {
-  std::string name;  // unique
-  std::string model;
-  Rps rate;
-  Millis slo;
-  double percentile = kDefaultPowerPercentile;
-  bool operator==(const PowerService&) const = default;
-};
-
 struct PowerProblem {
   ResponseTable table;
-  std::vector<PowerService> services;
+  std::vector<Terms> services;
   int gpus = 1;
   Gating gating = Gating::none;
   PowerPromise promise = PowerPromise::queueing;

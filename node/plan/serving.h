@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "hw/gpu_model.h"
+#include "hw/layout.h"
 #include "plan/reason.h"
 #include "plan/terms.h"
 #include "profile/token_engine.h"
@@ -100,9 +101,7 @@ inline constexpr int kMostLost = 1;
 // An instance of the plan with the segment (batch size, processes) that runs on it. With a share it
 // is no MIG instance: the GPU has MIG off, its segments share it under MPS, `profile` is the one
 // that covers the whole GPU, and start is 0.
-struct PlannedInstance {
-  std::string profile;  // MIG profile name on its GPU's model
-  int start = 0;        // NVML placement start, memory slices
+struct PlannedInstance : hw::Placement {
   std::string service;
   int batch = 0;
   int processes = 0;

@@ -13,7 +13,7 @@ std::vector<Spot> spots_of(const planners::batch::Forest& forest, const plan::Ba
     const int model = gpus.gpus[at(node.gpu)];
     const hw::MigProfile& profile = gpus.models[at(model)].profiles[at(node.profile)];
     spots.push_back(
-        {indices[at(node.gpu)], model, profile.name, node.start, profile.gpcs, node.columns});
+        {{profile.name, node.start}, indices[at(node.gpu)], model, profile.gpcs, node.columns});
   }
   return spots;
 }

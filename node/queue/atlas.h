@@ -11,11 +11,10 @@
 namespace partita::queue {
 
 // What a node of the forest is.
-struct Spot {
+struct Spot : hw::Placement {
   int gpu = 0;    // of the machine, by the driver's index
   int model = 0;  // of the problem's models
-  std::string profile;
-  int start = 0, gpcs = 0, columns = 0;
+  int gpcs = 0, columns = 0;
 };
 
 // Those of make_whole_forest(). Per node. `indices`: per GPU of the problem the driver's index.

@@ -102,7 +102,7 @@ Place place_of(const std::vector<Spot>& spots, const std::map<int, std::string>&
                int node) {
   const Spot& spot = spots[at(node)];
   const auto device = devices.find(node);
-  return {spot.gpu, spot.profile, spot.start, device == devices.end() ? "" : device->second};
+  return {spot, spot.gpu, device == devices.end() ? "" : device->second};
 }
 
 // ---- what happens

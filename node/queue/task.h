@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/processes.h"
+#include "hw/layout.h"
 
 namespace partita::queue {
 
@@ -78,10 +79,8 @@ struct Spec {
 };
 
 // Where an attempt runs.
-struct Place {
-  int gpu = 0;  // of the node
-  std::string profile;
-  int start = 0;
+struct Place : hw::Placement {
+  int gpu = 0;         // of the node
   std::string device;  // UUID of the MIG device
   bool operator==(const Place&) const = default;
 };

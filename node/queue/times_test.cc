@@ -127,7 +127,7 @@ TEST(TaskForms, WhatIsWrittenIsRead) {
   task.index = 2;
   task.spec = spec;
   task.state = State::running;
-  task.places = {{1, "3g.40gb", 4, "MIG-1"}};
+  task.places = {{{"3g.40gb", 4}, 1, "MIG-1"}};
   task.ending = "cancelled";
   task.pid = 4711;
   const auto line = parse_task("t", task_line(task));

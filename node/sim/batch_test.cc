@@ -58,9 +58,9 @@ plan::BatchSchedule one_instance(const plan::BatchProblem& problem, const std::s
   plan::BatchSchedule schedule;
   schedule.scheduler = std::string("test");
   Nanos now = seconds(0.10 + 0.01 * (gpcs == 4 ? 3 : gpcs));
-  schedule.reconfigurations = {{0, Op::create, profile, 0, 0, now}};
+  schedule.reconfigurations = {{{profile, 0}, 0, Op::create, 0, now}};
   for (const plan::Task& task : problem.tasks) {
-    schedule.tasks.push_back({task.name, 0, profile, 0, now, now + task.times[0][gpcs]});
+    schedule.tasks.push_back({{profile, 0}, 0, task.name, now, now + task.times[0][gpcs]});
     now += task.times[0][gpcs];
   }
   plan::put_in_order(schedule);
@@ -74,8 +74,8 @@ plan::BatchSchedule side_by_side(const plan::BatchProblem& problem) {
   for (int i = 0; i < static_cast<int>(problem.tasks.size()); ++i) {
     const plan::Task& task = problem.tasks[static_cast<std::size_t>(i)];
     const Nanos begin = i * 110 * kMilli, created = begin + 110 * kMilli;
-    schedule.reconfigurations.push_back({0, Op::create, "1g.6gb", i, begin, created});
-    schedule.tasks.push_back({task.name, 0, "1g.6gb", i, created, created + task.times[0][1]});
+    schedule.reconfigurations.push_back({{"1g.6gb", i}, 0, Op::create, begin, created});
+    schedule.tasks.push_back({{"1g.6gb", i}, 0, task.name, created, created + task.times[0][1]});
   }
   plan::put_in_order(schedule);
   return schedule;
@@ -124,7 +124,7 @@ class RandomScene {
       if (time.gpcs != profile.gpcs) continue;
       free = begin + plan::nanos(op == Op::create ? time.create : time.destroy);
     }
-    scene_.schedule.reconfigurations.push_back({gpu, op, profile.name, place.start, begin, free});
+    scene_.schedule.reconfigurations.push_back({{profile.name, place.start}, gpu, op, begin, free});
     return free;
   }
 
@@ -164,7 +164,7 @@ class RandomScene {
     Alive& instance = instance_at(gpu, {profile, start});
     const Nanos begin = std::max(instance.free, ready) + slack();
     instance.free = begin + task.times[0][mig.gpcs];
-    scene_.schedule.tasks.push_back({task.name, gpu, mig.name, start, begin, instance.free});
+    scene_.schedule.tasks.push_back({{mig.name, start}, gpu, task.name, begin, instance.free});
   }
 
   Rng rng_;
@@ -205,14 +205,14 @@ TEST(SimulateBatch, AReconfigurationDoesNotPushItselfBeforeOneThatWasPlannedEarl
   for (const char* name : {"a", "b", "c"}) add_task(problem, name, name[0] == 'a' ? 0.05 : 1);
   plan::BatchSchedule schedule;
   schedule.reconfigurations = {
-      {0, Op::create, "2g.12gb", 0, 0, 120 * kMilli},
-      {0, Op::destroy, "2g.12gb", 0, 170 * kMilli, 270 * kMilli},
-      {0, Op::create, "1g.6gb", 0, 270 * kMilli, 380 * kMilli},
-      {0, Op::create, "1g.6gb", 2, 380 * kMilli, 490 * kMilli},
+      {{"2g.12gb", 0}, 0, Op::create, 0, 120 * kMilli},
+      {{"2g.12gb", 0}, 0, Op::destroy, 170 * kMilli, 270 * kMilli},
+      {{"1g.6gb", 0}, 0, Op::create, 270 * kMilli, 380 * kMilli},
+      {{"1g.6gb", 2}, 0, Op::create, 380 * kMilli, 490 * kMilli},
   };
-  schedule.tasks = {{"a", 0, "2g.12gb", 0, 120 * kMilli, 170 * kMilli},
-                    {"b", 0, "1g.6gb", 0, 380 * kMilli, 1380 * kMilli},
-                    {"c", 0, "1g.6gb", 2, 490 * kMilli, 1490 * kMilli}};
+  schedule.tasks = {{{"2g.12gb", 0}, 0, "a", 120 * kMilli, 170 * kMilli},
+                    {{"1g.6gb", 0}, 0, "b", 380 * kMilli, 1380 * kMilli},
+                    {{"1g.6gb", 2}, 0, "c", 490 * kMilli, 1490 * kMilli}};
   plan::put_in_order(schedule);
   const BatchReport report = run(problem, schedule, options(0, 1));
   EXPECT_EQ(report.tasks[1].mean_end, 1380 * kMilli);
@@ -231,8 +231,8 @@ TEST(SimulateBatch, TasksWaitForReleasesAndPredecessors) {
   problem.tasks[0].release = seconds(3);
   problem.tasks[1].after = {"a"};
   plan::BatchSchedule schedule = side_by_side(problem);
-  schedule.tasks[0] = {"a", 0, "1g.6gb", 0, seconds(10), seconds(11)};
-  schedule.tasks[1] = {"b", 0, "1g.6gb", 1, seconds(20), seconds(21)};
+  schedule.tasks[0] = {{"1g.6gb", 0}, 0, "a", seconds(10), seconds(11)};
+  schedule.tasks[1] = {{"1g.6gb", 1}, 0, "b", seconds(20), seconds(21)};
   plan::put_in_order(schedule);
   const BatchReport report = run(problem, schedule, options(0, 1));
   EXPECT_EQ(report.tasks[0].mean_end, seconds(4));
@@ -340,11 +340,11 @@ TEST(SimulateBatch, RefusesSchedulesAndOptionsThatAreWrong) {
   EXPECT_EQ(refused([](S& s, O&) { s.tasks[0].begin = 0; }),
             "task a: has no instance to run on: verify the schedule");
   EXPECT_EQ(refused([](S& s, O&) {
-              s.reconfigurations.push_back({0, Op::create, "1g.6gb", 0, seconds(3), seconds(4)});
+              s.reconfigurations.push_back({{"1g.6gb", 0}, 0, Op::create, seconds(3), seconds(4)});
             }),
             "gpu 0 create 1g.6gb at 0 #1: another instance is in its way");
   EXPECT_EQ(refused([](S& s, O&) {
-              s.reconfigurations.push_back({0, Op::destroy, "1g.6gb", 0, seconds(3), seconds(4)});
+              s.reconfigurations.push_back({{"1g.6gb", 0}, 0, Op::destroy, seconds(3), seconds(4)});
             }),
             "gpu 0 destroy 1g.6gb at 0 #1: the instance does not exist");
   EXPECT_EQ(refused([](S&, O& o) { o.runs = 0; }), "runs: must be between 1 and 1000000");

@@ -244,7 +244,7 @@ class PoweredGpu {
         complete(queue);
       }
       now_ = end_;
-      const plan::PowerService& service = problem_.services[s];
+      const plan::Terms& service = problem_.services[s];
       run_.services.push_back(
           {service.name, queue.latencies.count(), queue.late,
            Millis{static_cast<double>(queue.latencies.percentile(service.percentile)) * 1e-6},

@@ -112,9 +112,9 @@ TEST(BatchJudge, WhatIsFeasibleIsRight) {
   // An instance for nothing: in free space, and on the other GPU.
   EXPECT_EQ(after([](BatchSchedule& s) {
               shift_rest(s, kSecond);
-              s.reconfigurations.push_back({0, Op::create, "1g.6gb", 3, 3300 * kMs, 3410 * kMs});
-              s.reconfigurations.push_back({0, Op::destroy, "1g.6gb", 3, 3410 * kMs, 3510 * kMs});
-              s.reconfigurations.push_back({1, Op::create, "4g.24gb", 0, 0, 130 * kMs});
+              s.reconfigurations.push_back({{"1g.6gb", 3}, 0, Op::create, 3300 * kMs, 3410 * kMs});
+              s.reconfigurations.push_back({{"1g.6gb", 3}, 0, Op::destroy, 3410 * kMs, 3510 * kMs});
+              s.reconfigurations.push_back({{"4g.24gb", 0}, 1, Op::create, 0, 130 * kMs});
             }),
             Words{});
   // Another profile of as many compute slices; only its media engines differ.
@@ -155,7 +155,7 @@ TEST(BatchJudge, GpusAndNames) {
   EXPECT_EQ(after([](BatchSchedule& s) { s.tasks[1].start = 1; }),
             (Words{{"illegal_start", "task a"}}));
   EXPECT_EQ(after([](BatchSchedule& s) {
-              s.reconfigurations.push_back({1, Op::create, "2g.12gb", 1, 0, 120 * kMs});
+              s.reconfigurations.push_back({{"2g.12gb", 1}, 1, Op::create, 0, 120 * kMs});
             }),
             (Words{{"illegal_start", "gpu 1 create 2g.12gb at 1"}}));
 }
@@ -194,15 +194,15 @@ TEST(BatchJudge, InstancesMustExistAndBeIdle) {
       (Words{{"no_instance", "task a"}}));
   EXPECT_EQ(after([](BatchProblem& p, BatchSchedule& s) {
               p.tasks.push_back({.name = "d", .times = {times({{2, kSecond}})}});
-              s.tasks.push_back({"d", 0, "2g.12gb", 0, 4 * kSecond, 5 * kSecond});
+              s.tasks.push_back({{"2g.12gb", 0}, 0, "d", 4 * kSecond, 5 * kSecond});
             }),
             (Words{{"instance_busy", "tasks a and d"}}));
   // A third within the first, though the second lies between them.
   EXPECT_EQ(after([](BatchProblem& p, BatchSchedule& s) {
               for (const char* name : {"d", "e"})
                 p.tasks.push_back({.name = name, .times = {times({{2, kSecond}})}});
-              s.tasks.push_back({"d", 0, "2g.12gb", 0, 4 * kSecond, 5 * kSecond});
-              s.tasks.push_back({"e", 0, "2g.12gb", 0, 6 * kSecond, 7 * kSecond});
+              s.tasks.push_back({{"2g.12gb", 0}, 0, "d", 4 * kSecond, 5 * kSecond});
+              s.tasks.push_back({{"2g.12gb", 0}, 0, "e", 6 * kSecond, 7 * kSecond});
             }),
             (Words{{"instance_busy", "tasks a and d"}, {"instance_busy", "tasks a and e"}}));
 }
@@ -216,7 +216,7 @@ TEST(BatchJudge, ReconfigurationsTakeTheirTimeInTurns) {
             (Words{{"reconfiguration_overlap", "gpu 0"}}));
   // Those of another GPU are nobody's business.
   EXPECT_EQ(after([](BatchSchedule& s) {
-              s.reconfigurations.push_back({1, Op::create, "1g.6gb", 0, 0, 110 * kMs});
+              s.reconfigurations.push_back({{"1g.6gb", 0}, 1, Op::create, 0, 110 * kMs});
             }),
             Words{});
 }
@@ -225,7 +225,7 @@ TEST(BatchJudge, GpusOfANodeShareItsReconfigurer) {
   const auto meanwhile = [](Nanos begin) {
     return [begin](BatchProblem& p, BatchSchedule& s) {
       p.reconfigurer = {};
-      s.reconfigurations.push_back({1, Op::create, "1g.6gb", 0, begin, begin + 110 * kMs});
+      s.reconfigurations.push_back({{"1g.6gb", 0}, 1, Op::create, begin, begin + 110 * kMs});
     };
   };
   EXPECT_EQ(after(meanwhile(20 * kMs)), (Words{{"reconfiguration_overlap", "gpus 0 to 1"}}));
@@ -239,18 +239,21 @@ TEST(BatchJudge, GpusOfANodeShareItsReconfigurer) {
 }
 
 TEST(BatchJudge, CreationsAndDestructionsAlternate) {
-  EXPECT_EQ(after([](BatchSchedule& s) {
-              s.reconfigurations.push_back({0, Op::create, "2g.12gb", 0, 4 * kSecond, 4120 * kMs});
-            }),
-            (Words{{"create_existing", "gpu 0 2g.12gb at 0"}}));
-  EXPECT_EQ(after([](BatchSchedule& s) {
-              s.reconfigurations.push_back({0, Op::destroy, "1g.6gb", 0, 9 * kSecond, 9100 * kMs});
-            }),
-            (Words{{"destroy_missing", "gpu 0 1g.6gb at 0"}}));
-  EXPECT_EQ(after([](BatchSchedule& s) {
-              s.reconfigurations.push_back({0, Op::destroy, "4g.24gb", 0, 9 * kSecond, 9100 * kMs});
-            }),
-            (Words{{"destroy_missing", "gpu 0 4g.24gb at 0"}}));
+  EXPECT_EQ(
+      after([](BatchSchedule& s) {
+        s.reconfigurations.push_back({{"2g.12gb", 0}, 0, Op::create, 4 * kSecond, 4120 * kMs});
+      }),
+      (Words{{"create_existing", "gpu 0 2g.12gb at 0"}}));
+  EXPECT_EQ(
+      after([](BatchSchedule& s) {
+        s.reconfigurations.push_back({{"1g.6gb", 0}, 0, Op::destroy, 9 * kSecond, 9100 * kMs});
+      }),
+      (Words{{"destroy_missing", "gpu 0 1g.6gb at 0"}}));
+  EXPECT_EQ(
+      after([](BatchSchedule& s) {
+        s.reconfigurations.push_back({{"4g.24gb", 0}, 0, Op::destroy, 9 * kSecond, 9100 * kMs});
+      }),
+      (Words{{"destroy_missing", "gpu 0 4g.24gb at 0"}}));
   EXPECT_EQ(after([](BatchSchedule& s) { s.reconfigurations[0].op = Op::destroy; }),
             (Words{{"destroy_missing", "gpu 0 4g.24gb at 0"},
                    {"no_instance", "task c"},
@@ -363,7 +366,7 @@ TEST(BatchJudge, ToleranceIsTheSameEverywhere) {
          p.tasks.erase(p.tasks.begin() + 1);
          s.tasks.pop_back();
          for (const Op op : {Op::destroy, Op::create})
-           s.reconfigurations.push_back({0, op, "2g.12gb", 0, 8350 * kMs, 8450 * kMs});
+           s.reconfigurations.push_back({{"2g.12gb", 0}, 0, op, 8350 * kMs, 8450 * kMs});
          s.reconfigurations.back().begin = 8450 * kMs - by;
          s.reconfigurations.back().end = 8570 * kMs - by;
          s.makespan = 8350 * kMs;
@@ -371,7 +374,7 @@ TEST(BatchJudge, ToleranceIsTheSameEverywhere) {
       {"instance_busy",
        [](BatchProblem& p, BatchSchedule& s, Nanos by) {
          p.tasks.push_back({.name = "d", .times = {times({{2, kSecond}})}});
-         s.tasks.push_back({"d", 0, "2g.12gb", 0, 8350 * kMs - by, 9350 * kMs - by});
+         s.tasks.push_back({{"2g.12gb", 0}, 0, "d", 8350 * kMs - by, 9350 * kMs - by});
          s.makespan = 9350 * kMs - by;
        }},
       {"release",
@@ -380,8 +383,8 @@ TEST(BatchJudge, ToleranceIsTheSameEverywhere) {
        [](BatchProblem& p, BatchSchedule& s, Nanos by) {
          p.tasks[0].after = {"d"};
          p.tasks.push_back({.name = "d", .times = {times({{4, kSecond}})}});
-         s.reconfigurations.push_back({1, Op::create, "4g.24gb", 0, 0, 130 * kMs});
-         s.tasks.push_back({"d", 1, "4g.24gb", 0, 2350 * kMs + by, 3350 * kMs + by});
+         s.reconfigurations.push_back({{"4g.24gb", 0}, 1, Op::create, 0, 130 * kMs});
+         s.tasks.push_back({{"4g.24gb", 0}, 1, "d", 2350 * kMs + by, 3350 * kMs + by});
        }},
   };
   for (const auto& [word, change] : changes) {

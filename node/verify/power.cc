@@ -77,7 +77,7 @@ double board_watts(const plan::PowerProblem& problem, plan::Gating gating, doubl
   return idle - gated * (idle - table.idle.value) / table.units();
 }
 
-bool slo_holds(const plan::PowerProblem& problem, const plan::PowerService& service,
+bool slo_holds(const plan::PowerProblem& problem, const plan::Terms& service,
                const std::vector<PowerPoint>& points, Rps rate) {
   if (points.back().p95 > service.slo) return false;
   double most = 0;
@@ -102,8 +102,7 @@ double most_watts(const std::vector<PowerPoint>& points, double idle) {
 class PowerJudge {
  public:
   explicit PowerJudge(const plan::PowerProblem& problem) : problem_(problem) {
-    for (const plan::PowerService& service : problem.services)
-      services_.emplace(service.name, &service);
+    for (const plan::Terms& service : problem.services) services_.emplace(service.name, &service);
   }
 
   std::vector<Reason> plan(const plan::PowerPlan& plan) {
@@ -119,7 +118,7 @@ class PowerJudge {
       for (const plan::PowerShare& share : plan.gpus[g].shares)
         carried[share.service] += share.rate.value;
     }
-    for (const plan::PowerService& service : problem_.services)
+    for (const plan::Terms& service : problem_.services)
       if (!same(carried[service.name], service.rate.value))
         say("rate", "service " + service.name, carried[service.name], service.rate.value);
     sum += plan.unused_gpus * problem_.unused.value_or(problem_.table.idle).value;
@@ -259,7 +258,7 @@ class PowerJudge {
 
   // Steps of a schedule come back to the same settings: only the highest rate of each is asked.
   void check_slo(const std::string& subject, Mhz clock, const plan::PowerShare& share) {
-    const plan::PowerService& service = *services_.at(share.service);
+    const plan::Terms& service = *services_.at(share.service);
     if (!lazy_slo_) {
       if (!slo_holds(problem_, service, points(clock, share), share.rate))
         say("slo", subject, share.rate.value, service.slo.value,
@@ -274,7 +273,7 @@ class PowerJudge {
   void check_rates() {
     for (const auto& [key, asked] : asked_) {
       const auto& [name, clock, units, batch] = key;
-      const plan::PowerService& service = *services_.at(name);
+      const plan::Terms& service = *services_.at(name);
       if (!slo_holds(problem_, service, points(Mhz{clock}, {name, units, batch, asked.first}),
                      asked.first))
         say("slo", asked.second, asked.first.value, service.slo.value);
@@ -282,7 +281,7 @@ class PowerJudge {
   }
 
   const plan::PowerProblem& problem_;
-  std::map<std::string, const plan::PowerService*> services_;
+  std::map<std::string, const plan::Terms*> services_;
   std::map<std::tuple<std::string, double, int, int>, std::vector<PowerPoint>> points_;
   std::map<std::tuple<std::string, double, int, int>, std::pair<Rps, std::string>> asked_;
   bool lazy_slo_ = false;

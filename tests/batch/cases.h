@@ -57,7 +57,7 @@ struct Case {
     return 0;
   }
   Reconfiguration last(int gpu, Op op, const std::string& profile, int start) const {
-    return {gpu, op, profile, start, over(), over() + time(gpu, profile, op)};
+    return {{profile, start}, gpu, op, over(), over() + time(gpu, profile, op)};
   }
 };
 

@@ -126,7 +126,7 @@ std::vector<MutationChange> tasks_elsewhere() {
        [](Case& c, Rng& rng) {
          ScheduledTask& task = some(rng, c.schedule.tasks);
          for (int g = 0; g < static_cast<int>(c.problem.gpus.size()); ++g) {
-           const Reconfiguration place{g, Op::create, task.profile, task.start, 0, 0};
+           const Reconfiguration place{task, g, Op::create, 0, 0};
            const std::vector<Reconfiguration> list = places(c, g);
            const auto is_place = [&](const auto& p) { return same_instance(p, place); };
            if (std::ranges::none_of(list, is_place) || ever_created(c, place)) continue;

@@ -105,7 +105,7 @@ class Scribbler {
     const Nanos end = begin + place.times[t];
     free_[chosen] = end_[task.name] = end;
     schedule_.tasks.push_back(
-        {task.name, place.gpu, place.shape->name, place.placed.start, begin, end});
+        {{place.shape->name, place.placed.start}, place.gpu, task.name, begin, end});
   }
 
   void make(int chosen) {
@@ -141,7 +141,7 @@ class Scribbler {
     const Nanos begin = std::max(ready, reconfigurer) + idle();
     reconfigurer = begin + (op == Op::create ? place.create : place.destroy);
     schedule_.reconfigurations.push_back(
-        {place.gpu, op, place.shape->name, place.placed.start, begin, reconfigurer});
+        {{place.shape->name, place.placed.start}, place.gpu, op, begin, reconfigurer});
     return reconfigurer;
   }
 

@@ -83,7 +83,7 @@ SimBehaviour BatchWorld::begin_process(const ProcessSpec& spec) {
   const drivers::sim::SimGpu& gpu = now.gpus()[static_cast<std::size_t>(visit.gpu)];
   bool there = gpu.lost;  // which nobody knows before the driver is asked for something
   for (const auto& instance : gpu.instances)
-    there = there || (instance.start == visit.start && !instance.compute.empty() &&
+    there = there || (instance.start == visit.place.start && !instance.compute.empty() &&
                       instance.compute.front().uuid == device);
   if (!there) broken.push_back(name + " runs on a device that is not its instance");
   for (const int before : task->after) {

@@ -78,7 +78,8 @@ TEST_F(RealRun, RunsEveryTaskOnItsInstance) {
   ASSERT_TRUE(ran.has_value());
   for (const exec::ScriptTask& task : script_.tasks) {
     const exec::Visit& visit = script_.visits[static_cast<std::size_t>(task.visit)];
-    EXPECT_NE(("\n" + *ran).find("\n" + task.name + " " + visit.profile + "\n"), std::string::npos);
+    EXPECT_NE(("\n" + *ran).find("\n" + task.name + " " + visit.place.profile + "\n"),
+              std::string::npos);
   }
   for (const auto& changes : report.changes)
     for (const exec::ChangeRun& change : changes)

@@ -45,8 +45,8 @@ struct Node {
       instance.size = profile.size;
       instance.gi_id = static_cast<int>(gpu.instances.size());
       instance.compute.push_back({0, profile.gpcs, uuid});
-      assignment.segments.push_back({uuid, gpu.uuid, one.profile, one.start, one.service, one.batch,
-                                     one.processes, one.throughput.value});
+      assignment.segments.push_back(
+          {one, {one.service, one.batch, one.processes, one.throughput.value}, uuid, gpu.uuid});
     }
   }
 };

@@ -328,7 +328,7 @@ Result<std::vector<PowerCase>> cases_of(Context& context, const PowerSimulateFla
   const auto bin = TRY(parse_duration("--bin", flags.bin));
   std::vector<PowerCase> cases;
   if (!flags.alone) cases.push_back({"all", problem, {}, {}});
-  for (const plan::PowerService& service : problem.services) {
+  for (const plan::Terms& service : problem.services) {
     if (!flags.alone) break;
     cases.push_back({service.name, problem, {}, {}});
     cases.back().problem.services = {service};

@@ -15,7 +15,7 @@ class InstanceJoules {
     energy::Tenancy tenancy;  // each instance is its own
     for (const telemetry::GpuSample& gpu : sample.gpus)
       for (const telemetry::InstanceSample& one : gpu.instances)
-        if (!one.uuid.empty()) tenancy.tenures.push_back({.service = one.uuid, .device = one.uuid});
+        if (!one.uuid.empty()) tenancy.tenures.push_back({{}, one.uuid, one.uuid});
     meter_.see(sample, tenancy);
     seen_ = sample.at;
   }

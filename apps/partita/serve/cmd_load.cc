@@ -144,7 +144,8 @@ Result<std::optional<sim::ServingReport>> prediction(Context& context, const Loa
 
 void add_prediction(serve::LoadReport& report, const sim::ServingReport& predicted) {
   for (serve::LoadServiceReport& one : report.services) {
-    const auto same = std::ranges::find(predicted.services, one.name, &sim::ServiceReport::name);
+    const auto same =
+        std::ranges::find(predicted.services, one.terms.name, &sim::ServiceReport::name);
     if (same == predicted.services.end()) continue;
     one.predicted_p50_ms = same->p50.value;
     one.predicted_p99_ms = same->p99.value;

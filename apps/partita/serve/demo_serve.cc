@@ -11,6 +11,7 @@
 #include "base/processes.h"
 #include "command.h"
 #include "llm/points.h"
+#include "plan/terms.h"
 #include "profile/readers.h"
 #include "serve/onnx/models.h"
 #include "serve/worker/cpu_list.h"
@@ -218,11 +219,7 @@ Result<Exit> write_models(Context& context, const ModelsFlags& flags) {
 constexpr double kMostOfAUnit = 0.25;  // gateway and load generator need the cores, too
 
 // What is promised for a model; the rates are lowered on a slow machine.
-struct DemoModel {
-  const char* name;
-  double rate_rps, slo_ms;
-};
-constexpr DemoModel kMlp{"mlp", 300, 100}, kCnn{"cnn", 50, 200};
+const plan::Terms kMlp{"mlp", "mlp", {300}, {100}}, kCnn{"cnn", "cnn", {50}, {200}};
 
 struct ServeFlags {
   std::string folder = "build/demo-serve";
@@ -265,7 +262,7 @@ class ServeDemo : DemoCircle {
 
   Result<void> measure() {
     headline("What they do on one core of this machine, measured with the real worker");
-    for (const DemoModel& model : {kMlp, kCnn}) {
+    for (const plan::Terms& model : {kMlp, kCnn}) {
       Words words = {"profile", "measure"};
       if (real_) {
         words.insert(words.end(), {"--model", in(fmt::format("models/{}.onnx", model.name))});
@@ -285,28 +282,29 @@ class ServeDemo : DemoCircle {
   // Both models in one file, and rates that one core can carry beside everything else.
   Result<void> join_profiles() {
     std::string all;
-    for (const DemoModel& model : {kMlp, kCnn}) {
+    for (const plan::Terms& model : {kMlp, kCnn}) {
       const std::string path = in(fmt::format("{}.csv", model.name));
       const std::string text = TRY(context_.files.read(path));
       all += all.empty() ? text : text.substr(text.find('\n') + 1);
     }
     TRY(context_.files.write_atomic(in("profile.csv"), all));
     const auto table = TRY(profile::parse_native_csv(in("profile.csv"), all));
-    for (const DemoModel& model : {kMlp, kCnn}) {
+    for (const plan::Terms& model : {kMlp, kCnn}) {
       double most = 0;
       for (const profile::ProfilePoint& point : table.at(model.name).points)
         most = std::max(most, point.throughput.value);
-      rates_[model.name] = std::max(1.0, std::floor(std::min(model.rate_rps, kMostOfAUnit * most)));
+      rates_[model.name] =
+          std::max(1.0, std::floor(std::min(model.rate.value, kMostOfAUnit * most)));
     }
     return {};
   }
 
-  Result<void> plan_for(const std::vector<DemoModel>& models, const std::string& plan) {
+  Result<void> plan_for(const std::vector<plan::Terms>& models, const std::string& plan) {
     if (plan == "plan.json") headline("A plan, judged");
     std::string text = "services:\n";
-    for (const DemoModel& model : models)
+    for (const plan::Terms& model : models)
       text += fmt::format("  - {{name: {0}, model: {0}, rate_rps: {1:g}, slo_ms: {2:g}}}\n",
-                          model.name, rates_[model.name], model.slo_ms);
+                          model.name, rates_[model.name], model.slo.value);
     say(context_, text + "\n");
     TRY(context_.files.write_atomic(in("services.yaml"), text));
     Words words = {"plan",  "--services", in("services.yaml"), "--profiles", in("profile.csv"),

@@ -123,9 +123,8 @@ void BatchExecutor::begin_operation(const Current& next, std::vector<int> presen
   const Visit& visit = script_.visits[at(next.visit)];
   Operation operation{.kind = next.kind,
                       .device = script_.gpus[at(visit.gpu)].device,
-                      .profile = visit.profile,
+                      .place = visit.place,
                       .nvml_enum = visit.nvml_enum,
-                      .start = visit.start,
                       .size = visit.size,
                       .present = std::move(present),
                       .made = state.made};

@@ -111,7 +111,7 @@ class Play {
   std::string text(const BeginOperation& action) const {
     const Operation& one = action.operation;
     const auto visit = std::ranges::find_if(script_.visits, [&](const Visit& v) {
-      return v.profile == one.profile && v.start == one.start &&
+      return v.place == one.place &&
              script_.gpus[static_cast<std::size_t>(v.gpu)].device == one.device;
     });
     EXPECT_TRUE(visit != script_.visits.end());
@@ -119,7 +119,7 @@ class Play {
     EXPECT_EQ(visit->size, one.size);
     static const char* const kinds[] = {"look", "create", "destroy"};
     std::string text = fmt::format("{} {}:{}@{}", kinds[static_cast<int>(one.kind)], one.device,
-                                   one.profile, one.start);
+                                   one.place.profile, one.place.start);
     if (!one.present.empty()) append(text, " beside {}", fmt::join(one.present, ","));
     if (one.kind == Operation::Kind::destroy)
       append(text, " gi{}{}", one.made.gi_id, one.made.uuid);
@@ -242,7 +242,7 @@ TEST(BatchExecutor, ATaskWaitsForThoseThatItComesAfter) {
   Script script = test::row({"a"});
   script.gpus.push_back({.device = 1, .model = "A30-24GB"});
   script.visits.push_back(
-      {.gpu = 1, .profile = "2g.12gb", .nvml_enum = 1, .start = 0, .size = 2, .tasks = {1}});
+      {.gpu = 1, .place = {"2g.12gb", 0}, .nvml_enum = 1, .size = 2, .tasks = {1}});
   script.gpus[1].changes = {{.visit = 1, .create = true, .planned = Planned{0, 10}},
                             {.visit = 1, .create = false}};
   script.tasks.push_back({.name = "b", .command = "run b", .visit = 1, .after = {0}});
@@ -581,7 +581,7 @@ Script halves_and_another() {
   Script script = test::halves();
   script.gpus.push_back({.device = 1, .model = "A30-24GB"});
   script.visits.push_back(
-      {.gpu = 1, .profile = "2g.12gb", .nvml_enum = 1, .start = 0, .size = 2, .tasks = {3}});
+      {.gpu = 1, .place = {"2g.12gb", 0}, .nvml_enum = 1, .size = 2, .tasks = {3}});
   script.gpus[1].changes = {{.visit = 3, .create = true, .planned = Planned{20, 25}},
                             {.visit = 3, .create = false}};
   script.tasks.push_back({.name = "d", .command = "run d", .visit = 3});

@@ -12,8 +12,8 @@ namespace {
 Script two_gpus() {
   Script script = test::halves();
   script.gpus.push_back({.device = 1, .model = "A30-24GB"});
-  script.visits.push_back({.gpu = 1, .profile = "2g.12gb", .start = 0, .size = 2});
-  script.visits.push_back({.gpu = 1, .profile = "2g.12gb", .start = 2, .size = 2});
+  script.visits.push_back({.gpu = 1, .place = {"2g.12gb", 0}, .size = 2});
+  script.visits.push_back({.gpu = 1, .place = {"2g.12gb", 2}, .size = 2});
   script.gpus[1].changes = {{.visit = 4, .create = true, .planned = Planned{0, 10}},
                             {.visit = 3, .create = true, .planned = Planned{5, 15}},
                             {.visit = 3, .create = false, .planned = Planned{45, 55}},

@@ -52,7 +52,7 @@ ProcessSpec process_of(const Script& script, const StartTask& start, const RunPa
                "partita", task.command, status_path(script, start.task, start.attempt, paths)};
   spec.environment = {{"CUDA_VISIBLE_DEVICES", start.device},
                       {"PARTITA_ATTEMPT", fmt::format("{}", start.attempt)},
-                      {"PARTITA_PROFILE", visit.profile},
+                      {"PARTITA_PROFILE", visit.place.profile},
                       {"PARTITA_RUN", paths.run},
                       {"PARTITA_TASK", task.name}};
   if (!paths.log_dir.empty())

@@ -14,9 +14,8 @@ using Milliseconds = std::chrono::milliseconds;
 Operation half() {
   return {.kind = Operation::Kind::create,
           .device = 4,
-          .profile = "2g.12gb",
+          .place = {"2g.12gb", 2},
           .nvml_enum = 1,
-          .start = 2,
           .size = 2};
 }
 

@@ -24,7 +24,7 @@ std::string holders_text(const Instance& instance) {
 std::string name_of(const Operation& operation) {
   return fmt::format("{} {}@{} on GPU {}",
                      operation.kind == Operation::Kind::destroy ? "destroy" : "create",
-                     operation.profile, operation.start, operation.device);
+                     operation.place.profile, operation.place.start, operation.device);
 }
 
 Outcome refused(const Operation& operation, ErrorCode code, std::string message) {
@@ -55,8 +55,9 @@ Result<GpuState> read_present(device::NodeDriver& driver, int gpu) {
 std::string in_the_way(const GpuState& gpu, const Operation& operation) {
   std::string text;
   for (const Instance& instance : gpu.instances) {
-    const bool apart = instance.start >= operation.start + operation.size ||
-                       instance.start + instance.size <= operation.start;
+    const int start = operation.place.start;
+    const bool apart =
+        instance.start >= start + operation.size || instance.start + instance.size <= start;
     if (apart) continue;
     text += fmt::format("{}{}", text.empty() ? "" : ", ", describe(instance));
   }
@@ -76,7 +77,7 @@ Outcome look(device::NodeDriver& driver, const Operation& operation) {
 // The instance that appeared at the place since the look, or null.
 const Instance* appeared(const GpuState& now, const Operation& operation) {
   for (const Instance& instance : now.instances) {
-    if (instance.start != operation.start || instance.profile != operation.profile) continue;
+    if (operation.place != instance) continue;
     if (std::ranges::find(operation.present, instance.gi_id) == operation.present.end())
       return &instance;
   }
@@ -109,7 +110,7 @@ Outcome create_compute(device::NodeDriver& driver, const Operation& operation, i
 
 Outcome create(device::NodeDriver& driver, const Operation& operation) {
   const auto gi_id =
-      driver.create_instance(operation.device, {operation.nvml_enum, operation.start});
+      driver.create_instance(operation.device, {operation.nvml_enum, operation.place.start});
   if (gi_id) return create_compute(driver, operation, *gi_id);
   const Result<GpuState> now = read_present(driver, operation.device);
   if (!now) {
@@ -141,9 +142,7 @@ auto ours(const Made& made) {
 const Instance* find_made(const GpuState& gpu, const Operation& operation) {
   for (const Instance& instance : gpu.instances) {
     const Made& made = operation.made;
-    if (instance.gi_id != made.gi_id || instance.start != operation.start ||
-        instance.profile != operation.profile)
-      continue;
+    if (instance.gi_id != made.gi_id || operation.place != instance) continue;
     if (instance.compute.empty() || std::ranges::any_of(instance.compute, ours(made)))
       return &instance;
   }

@@ -25,9 +25,9 @@ struct Operation {
   enum class Kind { look, create, destroy };
   Kind kind = Kind::look;
   int device = 0;  // GPU index of the driver
-  std::string profile;
+  hw::Placement place = {};
   int nvml_enum = 0;
-  int start = 0, size = 0;        // memory slices
+  int size = 0;                   // memory slices
   std::vector<int> present = {};  // create: the gi_ids that the look before it has found
   Made made = {};                 // destroy
   bool operator==(const Operation&) const = default;

@@ -16,8 +16,7 @@ struct OperationTest : testing::Test {
   using Kind = Operation::Kind;
   OperationTest() { driver.gpus[4].index = 4; }
   Operation half_at(int start, Kind kind) {
-    return {
-        .kind = kind, .device = 4, .profile = "2g.12gb", .nvml_enum = 1, .start = start, .size = 2};
+    return {.kind = kind, .device = 4, .place = {"2g.12gb", start}, .nvml_enum = 1, .size = 2};
   }
   Outcome look(int start) { return perform(driver, half_at(start, Kind::look)); }
   Outcome create(int start, std::vector<int> present = {}) {

@@ -29,9 +29,7 @@ void tell(Told& told, const Record& record) {
   if (record.kind == Kind::destroyed) told.visit.destroyed = record.time;
 }
 
-bool at_place(const Instance& instance, const Visit& visit) {
-  return instance.profile == visit.profile && instance.start == visit.start;
-}
+bool at_place(const Instance& instance, const Visit& visit) { return visit.place == instance; }
 
 // What there is of the visit's instance; waiting: nothing. One whose tasks are over counts as alive
 // also when it is half destroyed: all that is left to do is to destroy it.

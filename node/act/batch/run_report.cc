@@ -17,8 +17,8 @@ struct ReportForm {
 
   void place(Form& f, int at) const {
     const Visit& visit = script.visits[static_cast<std::size_t>(at)];
-    f.told("profile", visit.profile);
-    f.told("start", visit.start);
+    f.told("profile", visit.place.profile);
+    f.told("start", visit.place.start);
   }
 
   int device(int at) const {

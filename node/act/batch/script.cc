@@ -8,7 +8,7 @@
 namespace partita::exec {
 
 std::string place_text(const Visit& visit) {
-  return fmt::format("{}@{}", visit.profile, visit.start);
+  return fmt::format("{}@{}", visit.place.profile, visit.place.start);
 }
 
 std::string fingerprint(const Script& script) {

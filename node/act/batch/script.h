@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "hw/layout.h"
 
 namespace partita::exec {
 
@@ -39,9 +40,9 @@ struct ScriptTask {
 // after its last task.
 struct Visit {
   int gpu = 0;                  // index into Script::gpus
-  std::string profile;          // catalogue name
+  hw::Placement place = {};     // catalogue name
   int nvml_enum = 0;            // of the profile
-  int start = 0, size = 0;      // memory slices
+  int size = 0;                 // memory slices
   std::vector<int> tasks = {};  // in order
   std::vector<int> after = {};  // visits before it that cannot exist beside it
   bool operator==(const Visit&) const = default;

@@ -27,7 +27,7 @@ TEST(Script, HasAFingerprintOfWhatItDoes) {
   EXPECT_NE(changed([](Script& s) { s.gpus[0].changes[3].visit = 0; }), print);
   EXPECT_NE(changed([](Script& s) { s.gpus[0].changes[0].create = false; }), print);
   EXPECT_NE(changed([](Script& s) { s.visits[1].gpu = 1; }), print);
-  EXPECT_NE(changed([](Script& s) { s.visits[1].start = 1; }), print);
+  EXPECT_NE(changed([](Script& s) { s.visits[1].place.start = 1; }), print);
   EXPECT_NE(changed([](Script& s) { s.visits[1].tasks = {2}; }), print);
   EXPECT_NE(changed([](Script& s) { s.visits[2].after = {}; }), print);
   EXPECT_NE(changed([](Script& s) { s.tasks[0].name = "d"; }), print);

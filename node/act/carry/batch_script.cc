@@ -89,9 +89,8 @@ class Compiler {
     const hw::MigProfile& profile = model_of(at(change.gpu)).profiles[at(placed.profile)];
     const int index = static_cast<int>(script_.visits.size());
     exec::Visit visit{.gpu = change.gpu,
-                      .profile = profile.name,
+                      .place = {profile.name, change.start},
                       .nvml_enum = profile.nvml_enum,
-                      .start = change.start,
                       .size = profile.size};
     for (const auto& [key, last] : last_visit_) {
       if (key.first != change.gpu || !conflict(at(change.gpu), placed, key.second)) continue;
@@ -210,8 +209,7 @@ plan::BatchSchedule realised(const exec::Script& script, const exec::RunReport& 
     const exec::TaskRun& run = report.tasks[t];
     const exec::Visit& visit = script.visits[at(script.tasks[t].visit)];
     if (!exec::ran(run.status)) continue;
-    real.tasks.push_back(
-        {script.tasks[t].name, visit.gpu, visit.profile, visit.start, run.begin, run.end});
+    real.tasks.push_back({visit.place, visit.gpu, script.tasks[t].name, run.begin, run.end});
   }
   for (std::size_t g = 0; g < script.gpus.size(); ++g) {
     for (std::size_t r = 0; r < script.gpus[g].changes.size(); ++r) {
@@ -219,8 +217,8 @@ plan::BatchSchedule realised(const exec::Script& script, const exec::RunReport& 
       const exec::Change& change = script.gpus[g].changes[r];
       const exec::Visit& visit = script.visits[at(change.visit)];
       if (run.status != exec::ChangeStatus::done) continue;
-      real.reconfigurations.push_back({visit.gpu, change.create ? Op::create : Op::destroy,
-                                       visit.profile, visit.start, run.begin, run.end});
+      real.reconfigurations.push_back(
+          {visit.place, visit.gpu, change.create ? Op::create : Op::destroy, run.begin, run.end});
     }
   }
   plan::put_in_order(real);

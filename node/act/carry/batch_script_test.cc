@@ -12,8 +12,8 @@ using testing::ElementsAre;
 TEST(Realised, IsWhatTookPlace) {
   exec::Script script;
   script.gpus = {{.device = 5, .model = "A30-24GB"}};
-  script.visits = {{.profile = "2g.12gb", .start = 0, .size = 2, .tasks = {0, 1}},
-                   {.profile = "2g.12gb", .start = 2, .size = 2}};
+  script.visits = {{.place = {"2g.12gb", 0}, .size = 2, .tasks = {0, 1}},
+                   {.place = {"2g.12gb", 2}, .size = 2}};
   script.gpus[0].changes = {{.visit = 1, .create = true},
                             {.visit = 0, .create = true},
                             {.visit = 0, .create = false},
@@ -36,12 +36,12 @@ TEST(Realised, IsWhatTookPlace) {
   EXPECT_EQ(real.gpu_models, planned.gpu_models);
   EXPECT_EQ(real.makespan, 30);
   EXPECT_EQ(real.lower_bound, 0);  // what is proven of plans says nothing of what happened
-  EXPECT_THAT(real.tasks, ElementsAre(plan::ScheduledTask{"a", 0, "2g.12gb", 0, 20, 30}));
+  EXPECT_THAT(real.tasks, ElementsAre(plan::ScheduledTask{{"2g.12gb", 0}, 0, "a", 20, 30}));
   using Op = plan::Reconfiguration::Op;
   EXPECT_THAT(real.reconfigurations,
-              ElementsAre(plan::Reconfiguration{0, Op::create, "2g.12gb", 0, 0, 10},
-                          plan::Reconfiguration{0, Op::create, "2g.12gb", 2, 10, 15},
-                          plan::Reconfiguration{0, Op::destroy, "2g.12gb", 0, 30, 33}));
+              ElementsAre(plan::Reconfiguration{{"2g.12gb", 0}, 0, Op::create, 0, 10},
+                          plan::Reconfiguration{{"2g.12gb", 2}, 0, Op::create, 10, 15},
+                          plan::Reconfiguration{{"2g.12gb", 0}, 0, Op::destroy, 30, 33}));
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ std::vector<std::string> blockers(const exec::Script& script, const device::Node
     std::set<const device::Instance*> in_the_way;
     for (const exec::Change& change : gpu.changes) {
       const exec::Visit& visit = script.visits[at(change.visit)];
-      const hw::PlacedProfile one{model->profile_index(visit.profile), visit.start};
+      const hw::PlacedProfile one{model->profile_index(visit.place.profile), visit.place.start};
       if (!change.create) {
         occupied.destroy(one);
         continue;

@@ -103,10 +103,10 @@ std::vector<std::string> in_the_way(int start, bool whole_gpu) {
   foreign.holders = {{77, "train"}};
   exec::Script script;
   script.gpus = {{.device = 0, .model = "A30-24GB"}};
-  script.visits.push_back({.profile = "2g.12gb", .size = 2});
+  script.visits.push_back({.place = {"2g.12gb"}, .size = 2});
   script.gpus[0].changes = {{.visit = 0, .create = true}, {.visit = 0, .create = false}};
   if (whole_gpu) {
-    script.visits.push_back({.profile = "4g.24gb", .size = 4});
+    script.visits.push_back({.place = {"4g.24gb"}, .size = 4});
     script.gpus[0].changes.push_back({.visit = 1, .create = true});
   }
   return blockers(script, state, hw::builtin_catalogue());
@@ -137,8 +137,8 @@ TEST(Occupancy, NamesAllThatAreInTheWayAndNoOthers) {
   put(2, "1g.6gb", 1, 4);
   exec::Script script;
   script.gpus = {{.device = 2, .model = "A30-24GB"}, {.device = 0, .model = "A30-24GB"}};
-  script.visits = {{.gpu = 0, .profile = "2g.12gb", .start = 0, .size = 2},
-                   {.gpu = 1, .profile = "2g.12gb", .start = 2, .size = 2}};
+  script.visits = {{.gpu = 0, .place = {"2g.12gb", 0}, .size = 2},
+                   {.gpu = 1, .place = {"2g.12gb", 2}, .size = 2}};
   script.gpus[0].changes = {{.visit = 0, .create = true}};
   script.gpus[1].changes = {{.visit = 1, .create = true}};
   EXPECT_THAT(blockers(script, state, hw::builtin_catalogue()),
@@ -160,8 +160,8 @@ TEST(Occupancy, WhereThereAreTooManyAllOthersAreInTheWay) {
   }
   exec::Script script;
   script.gpus = {{.device = 1, .model = "A100-80GB"}};
-  script.visits = {{.gpu = 0, .profile = "1g.10gb+me", .start = 4, .size = 1},
-                   {.gpu = 0, .profile = "1g.10gb", .start = 5, .size = 1}};
+  script.visits = {{.gpu = 0, .place = {"1g.10gb+me", 4}, .size = 1},
+                   {.gpu = 0, .place = {"1g.10gb", 5}, .size = 1}};
   script.gpus[0].changes = {{.visit = 1, .create = true}};
   EXPECT_THAT(blockers(script, state, hw::builtin_catalogue()), IsEmpty());
   script.gpus[0].changes = {{.visit = 0, .create = true}};
@@ -177,9 +177,9 @@ TEST(Occupancy, WhatIsDestroyedMakesRoom) {
   foreign.size = foreign.gpcs = 1;
   exec::Script script;
   script.gpus = {{.device = 0, .model = "A30-24GB"}};
-  script.visits = {{.profile = "2g.12gb", .start = 0, .size = 2},
-                   {.profile = "1g.6gb", .start = 0, .size = 1},
-                   {.profile = "1g.6gb", .start = 3, .size = 1}};
+  script.visits = {{.place = {"2g.12gb", 0}, .size = 2},
+                   {.place = {"1g.6gb", 0}, .size = 1},
+                   {.place = {"1g.6gb", 3}, .size = 1}};
   script.gpus[0].changes = {
       {.visit = 0, .create = true}, {.visit = 0, .create = false}, {.visit = 1, .create = true}};
   EXPECT_THAT(blockers(script, state, hw::builtin_catalogue()), IsEmpty());

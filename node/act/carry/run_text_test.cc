@@ -18,7 +18,7 @@ using testing::IsEmpty;
 exec::Script five() {
   exec::Script script;
   script.gpus = {{.device = 3, .model = "A30-24GB"}};
-  script.visits = {{.profile = "1g.6gb", .start = 2, .size = 1, .tasks = {0, 1, 2, 3, 4}}};
+  script.visits = {{.place = {"1g.6gb", 2}, .size = 1, .tasks = {0, 1, 2, 3, 4}}};
   script.gpus[0].changes = {{.visit = 0, .create = true}, {.visit = 0, .create = false}};
   script.tasks = {{.name = "a", .planned = {0, 20 * kSecond}},
                   {.name = "b", .planned = {0, 10 * kSecond}},

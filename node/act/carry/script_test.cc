@@ -85,10 +85,9 @@ TEST(Script, HasEveryTermOfItsTasksAndVisits) {
   const hw::GpuModel& a30 = *hw::builtin_catalogue().find("A30-24GB");
   const exec::Visit& half = script->visits[2];
   EXPECT_EQ(half.gpu, 0);
-  EXPECT_EQ(half.profile, "2g.12gb");
+  EXPECT_EQ(half.place, (hw::Placement{"2g.12gb", 2}));
   EXPECT_EQ(half.nvml_enum,
             a30.profiles[static_cast<std::size_t>(a30.profile_index("2g.12gb"))].nvml_enum);
-  EXPECT_EQ(half.start, 2);
   EXPECT_EQ(half.size, 2);
   const std::vector<exec::Change>& changes = script->gpus[0].changes;
   EXPECT_EQ(changes[0].planned, (exec::Planned{0, 130 * kMs}));
@@ -104,13 +103,13 @@ TEST(Script, ATaskIsOnTheInstanceThatIsThereWhenItBegins) {
   const plan::BatchProblem problem = instant_problem(tasks);
   plan::BatchSchedule schedule;
   schedule.gpu_models = {"A30-24GB"};
-  schedule.tasks = {{"a", 0, "2g.12gb", 0, 1 * s, 2 * s},
-                    {"b", 0, "2g.12gb", 0, 2 * s, 3 * s},
-                    {"c", 0, "2g.12gb", 0, 5 * s - kSlack, 6 * s - kSlack},
-                    {"d", 0, "2g.12gb", 0, 6 * s, 7 * s}};
-  schedule.reconfigurations = {{0, Op::create, "2g.12gb", 0, 5 * s, 5 * s},
-                               {0, Op::destroy, "2g.12gb", 0, 3 * s, 3 * s},
-                               {0, Op::create, "2g.12gb", 0, 1 * s, 1 * s}};
+  schedule.tasks = {{{"2g.12gb", 0}, 0, "a", 1 * s, 2 * s},
+                    {{"2g.12gb", 0}, 0, "b", 2 * s, 3 * s},
+                    {{"2g.12gb", 0}, 0, "c", 5 * s - kSlack, 6 * s - kSlack},
+                    {{"2g.12gb", 0}, 0, "d", 6 * s, 7 * s}};
+  schedule.reconfigurations = {{{"2g.12gb", 0}, 0, Op::create, 5 * s, 5 * s},
+                               {{"2g.12gb", 0}, 0, Op::destroy, 3 * s, 3 * s},
+                               {{"2g.12gb", 0}, 0, Op::create, 1 * s, 1 * s}};
   schedule.makespan = 7 * s;
   const auto script = made(problem, schedule);
   ASSERT_TRUE(script) << to_string(script.error());
@@ -127,9 +126,9 @@ TEST(Script, EachGpuHasItsOwnChanges) {
   problem.gpus = {0, 0};
   plan::BatchSchedule schedule;
   schedule.gpu_models = {"A30-24GB", "A30-24GB"};
-  schedule.tasks = {{"b", 1, "4g.24gb", 0, 0, 3 * s}, {"a", 0, "4g.24gb", 0, 0, s}};
-  schedule.reconfigurations = {{1, Op::create, "4g.24gb", 0, 0, 0},
-                               {0, Op::create, "4g.24gb", 0, 0, 0}};
+  schedule.tasks = {{{"4g.24gb", 0}, 1, "b", 0, 3 * s}, {{"4g.24gb", 0}, 0, "a", 0, s}};
+  schedule.reconfigurations = {{{"4g.24gb", 0}, 1, Op::create, 0, 0},
+                               {{"4g.24gb", 0}, 0, Op::create, 0, 0}};
   schedule.makespan = 3 * s;
   const auto script = made(problem, schedule, {{5, 2}, 0.5});
   ASSERT_TRUE(script) << to_string(script.error());
@@ -149,9 +148,9 @@ TEST(Script, WhatTheScheduleLeavesGoesInTheOrderOfItsLastTasks) {
   const plan::BatchProblem problem = instant_problem({task_of("a", 1, 9 * s), task_of("b", 1, s)});
   plan::BatchSchedule schedule;
   schedule.gpu_models = {"A30-24GB"};
-  schedule.tasks = {{"a", 0, "1g.6gb", 0, 0, 9 * s}, {"b", 0, "1g.6gb", 1, 0, s}};
+  schedule.tasks = {{{"1g.6gb", 0}, 0, "a", 0, 9 * s}, {{"1g.6gb", 1}, 0, "b", 0, s}};
   for (const int start : {0, 1, 2})
-    schedule.reconfigurations.push_back({0, Op::create, "1g.6gb", start, 0, 0});
+    schedule.reconfigurations.push_back({{"1g.6gb", start}, 0, Op::create, 0, 0});
   schedule.makespan = 9 * s;
   const auto script = made(problem, schedule);
   ASSERT_TRUE(script) << to_string(script.error());
@@ -168,10 +167,10 @@ TEST(Script, WhatOverlapsByTheToleranceIsRefused) {
   const plan::BatchProblem problem = instant_problem({task_of("a", 4, s), task_of("b", 2, s)});
   plan::BatchSchedule schedule;
   schedule.gpu_models = {"A30-24GB"};
-  schedule.tasks = {{"a", 0, "4g.24gb", 0, 0, s}, {"b", 0, "2g.12gb", 0, s, 2 * s}};
-  schedule.reconfigurations = {{0, Op::create, "4g.24gb", 0, 0, 0},
-                               {0, Op::destroy, "4g.24gb", 0, s, s},
-                               {0, Op::create, "2g.12gb", 0, s - kSlack / 2, s - kSlack / 2}};
+  schedule.tasks = {{{"4g.24gb", 0}, 0, "a", 0, s}, {{"2g.12gb", 0}, 0, "b", s, 2 * s}};
+  schedule.reconfigurations = {{{"4g.24gb", 0}, 0, Op::create, 0, 0},
+                               {{"4g.24gb", 0}, 0, Op::destroy, s, s},
+                               {{"2g.12gb", 0}, 0, Op::create, s - kSlack / 2, s - kSlack / 2}};
   schedule.makespan = 2 * s;
   const auto early = made(problem, schedule);
   ASSERT_FALSE(early);
@@ -179,8 +178,8 @@ TEST(Script, WhatOverlapsByTheToleranceIsRefused) {
   schedule.reconfigurations[2].begin = schedule.reconfigurations[2].end = s;
   EXPECT_TRUE(made(problem, schedule)) << "what ends when another begins goes first";
   // One that lives for no time: its end goes before its begin.
-  schedule.reconfigurations.push_back({0, Op::create, "1g.6gb", 3, 0, 0});
-  schedule.reconfigurations.push_back({0, Op::destroy, "1g.6gb", 3, 0, 0});
+  schedule.reconfigurations.push_back({{"1g.6gb", 3}, 0, Op::create, 0, 0});
+  schedule.reconfigurations.push_back({{"1g.6gb", 3}, 0, Op::destroy, 0, 0});
   const auto moment = made(problem, schedule);
   ASSERT_FALSE(moment);
   EXPECT_EQ(to_string(moment.error()), "gpu 0 destroy 1g.6gb at 3: the instance does not exist");

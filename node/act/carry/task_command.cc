@@ -19,9 +19,9 @@ Values values_of(const exec::Script& script, const exec::ScriptTask& task) {
   const exec::ScriptGpu& gpu = script.gpus[static_cast<std::size_t>(visit.gpu)];
   const exec::Nanos planned = task.planned.end - task.planned.begin;
   return {{"task", quoted_for_shell(task.name)},
-          {"profile", quoted_for_shell(visit.profile)},
+          {"profile", quoted_for_shell(visit.place.profile)},
           {"gpu", fmt::format("{}", gpu.device)},
-          {"start", fmt::format("{}", visit.start)},
+          {"start", fmt::format("{}", visit.place.start)},
           {"seconds", fmt::format("{:.9f}", static_cast<double>(planned) / exec::kSecond)},
           {"command", task.command}};
 }

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 exec::Script script() {
   exec::Script script;
   script.gpus = {{.device = 3, .model = "A30-24GB"}};
-  script.visits = {{.profile = "1g.6gb", .start = 2, .size = 1}};
+  script.visits = {{.place = {"1g.6gb", 2}, .size = 1}};
   script.tasks = {{.name = "it's", .command = "run $HOME", .planned = {0, 1'500'000'000}}};
   return script;
 }

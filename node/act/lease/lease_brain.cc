@@ -246,16 +246,15 @@ class Taking {
 
   LeaseRecord announced(const Board& board, const Spot& spot) const {
     const hw::MigProfile& profile = board.model->profiles[at(spot.profile)];
-    return {.lease = known_.standing.last + 1,
-            .state = State::intended,
-            .owner = ask_.owner,
-            .gpu = board.gpu.uuid,
-            .profile = profile.name,
-            .profile_id = profile.profile_id,
-            .start = spot.start,
-            .device = {},
-            .since_ms = static_cast<long>(known_.now_ms),
-            .terms = ask_.terms.value_or(Terms{})};
+    return {{profile.name, spot.start},
+            known_.standing.last + 1,
+            State::intended,
+            ask_.owner,
+            board.gpu.uuid,
+            profile.profile_id,
+            {},
+            static_cast<long>(known_.now_ms),
+            ask_.terms.value_or(Terms{})};
   }
 
   Step no_room() const {
@@ -393,7 +392,7 @@ std::vector<Spot> best_spots(const std::vector<Board>& boards, const std::string
   }
   std::vector<Spot> spots;
   for (const hw::Spot& spot : hw::best_spots(rooms, profiles))
-    spots.push_back({of[spot.room], profiles[spot.room], spot.start});
+    spots.push_back({{profiles[spot.room], spot.start}, of[spot.room]});
   return spots;
 }
 

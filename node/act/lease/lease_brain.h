@@ -75,10 +75,8 @@ struct Known {
 };
 
 // Places for an instance, the best first (hw::best_spots); by GPU index and start.
-struct Spot {
+struct Spot : hw::PlacedProfile {
   std::size_t board = 0;
-  int profile = -1;  // index in the board's model
-  int start = 0;
 };
 std::vector<Spot> best_spots(const std::vector<Board>& boards, const std::string& profile);
 

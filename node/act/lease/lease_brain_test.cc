@@ -33,14 +33,7 @@ device::ProfileInfo offer(const std::string& name, const std::string& called = {
 Instance instance_at(const std::string& profile, int start, int gi_id,
                      const std::string& uuid = {}) {
   const hw::MigProfile& is = a100().profiles[at(a100().profile_index(profile))];
-  Instance one{.profile = profile,
-               .profile_id = is.profile_id,
-               .gpcs = is.gpcs,
-               .start = start,
-               .size = is.size,
-               .gi_id = gi_id,
-               .compute = {},
-               .holders = {}};
+  Instance one{{profile, start}, is.profile_id, is.gpcs, is.size, gi_id, {}, {}};
   if (!uuid.empty()) one.compute = {{.ci_id = 5, .gpcs = is.gpcs, .uuid = uuid}};
   return one;
 }
@@ -96,15 +89,9 @@ struct LeaseBrain : testing::Test {
   LeaseRecord& stands(long number, const std::string& owner, State state,
                       const std::string& device = {}) {
     known.standing.last = std::max(known.standing.last, number);
-    return known.standing.leases[number] = {.lease = number,
-                                            .state = state,
-                                            .owner = owner,
-                                            .gpu = "GPU-0",
-                                            .profile = "2g.20gb",
-                                            .profile_id = offer("2g.20gb").profile_id,
-                                            .start = 2,
-                                            .device = device,
-                                            .since_ms = 5};
+    return known.standing.leases[number] = {{"2g.20gb", 2}, number,  state,
+                                            owner,          "GPU-0", offer("2g.20gb").profile_id,
+                                            device,         5};
   }
   // A lease 1 of "a" that is in order.
   LeaseRecord& made() {
@@ -306,16 +293,15 @@ TEST_F(LeaseBrain, ANewOneIsAnnouncedWithAllThatIsKnownOfIt) {
   what.gpu = 4;
   what.start = 2;
   const LeaseRecord record = std::get<Note>(next_step(known, what)).record;
-  EXPECT_EQ(record, (LeaseRecord{.lease = 8,
-                                 .state = State::intended,
-                                 .owner = "b",
-                                 .gpu = "GPU-1",
-                                 .profile = "2g.20gb",
-                                 .profile_id = offer("2g.20gb").profile_id,
-                                 .start = 2,
-                                 .device = {},
-                                 .since_ms = 1000,
-                                 .terms = {.until_ms = 9}}));
+  EXPECT_EQ(record, (LeaseRecord{{"2g.20gb", 2},
+                                 8,
+                                 State::intended,
+                                 "b",
+                                 "GPU-1",
+                                 offer("2g.20gb").profile_id,
+                                 {},
+                                 1000,
+                                 {.until_ms = 9}}));
   EXPECT_EQ(std::get<Note>(next_step(known, take("b"))).record.terms, Terms{});
 }
 

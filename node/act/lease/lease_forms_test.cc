@@ -104,17 +104,7 @@ TEST(Wanted, IsADocument) {
 
 // ---- a lease
 
-Lease some_lease() {
-  return {.owner = "it's",
-          .uuid = "MIG-b",
-          .gpu = 2,
-          .gpu_uuid = "GPU-a",
-          .profile = "3g.40gb",
-          .start = 4,
-          .gi_id = 3,
-          .ci_id = 1,
-          .since_ms = 77};
-}
+Lease some_lease() { return {{"3g.40gb", 4}, "it's", "MIG-b", 2, "GPU-a", 3, 1, 77}; }
 
 // By the driver's rule of R450: gpu0/gi0 has 3, an instance 9 of them, a GPU 15 instances.
 TEST(DeviceNodes, AreComputedWhereTheTableDoesNotNameThem) {

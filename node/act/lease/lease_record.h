@@ -8,6 +8,7 @@
 
 #include "base/record_log.h"
 #include "base/result.h"
+#include "hw/layout.h"
 
 namespace partita::lease {
 
@@ -23,15 +24,13 @@ struct Terms {
   bool operator==(const Terms&) const = default;
 };
 
-struct LeaseRecord {
+struct LeaseRecord : hw::Placement {  // the driver's name where the model is unknown
   enum class State { intended, made, returning, gone };
   long lease = 0;  // from 1
   State state = State::intended;
   std::string owner;
-  std::string gpu;      // UUID
-  std::string profile;  // catalogue name; the driver's where the model is unknown
-  int profile_id = 0;   // the driver's
-  int start = 0;
+  std::string gpu;     // UUID
+  int profile_id = 0;  // the driver's
   std::string device;  // UUID of the MIG device; empty while it is intended
   long since_ms = 0;
   Terms terms = {};

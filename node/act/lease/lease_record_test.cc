@@ -11,15 +11,7 @@ using State = LeaseRecord::State;
 
 LeaseRecord lease_of(long number, const std::string& owner, State state = State::intended,
                      const std::string& device = {}) {
-  return {.lease = number,
-          .state = state,
-          .owner = owner,
-          .gpu = "GPU-a",
-          .profile = "1g.10gb",
-          .profile_id = 19,
-          .start = 4,
-          .device = device,
-          .since_ms = 7};
+  return {{"1g.10gb", 4}, number, state, owner, "GPU-a", 19, device, 7};
 }
 
 Result<StandingLeases> read_records(const std::vector<std::string>& texts) {

@@ -18,11 +18,11 @@
 namespace partita::lease {
 
 // A lease with its instance, for whoever uses it.
-struct Lease {
+struct Lease : hw::Placement {
   std::string owner, uuid;  // UUID of the MIG device; empty: it is not there
   int gpu = 0;              // the driver's index
-  std::string gpu_uuid, profile;
-  int start = 0, gi_id = 0, ci_id = 0;
+  std::string gpu_uuid;
+  int gi_id = 0, ci_id = 0;
   long since_ms = 0;
   Terms terms = {};
   bool busy = false;     // a process uses it

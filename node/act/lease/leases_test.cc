@@ -489,16 +489,15 @@ TEST_F(LeasesTest, AreToldWithTheirInstancesAsTheyAre) {
         .at(0);
   };
   const device::Instance made = driver->read(mine.gpu)->instances.at(0);
-  Lease expected{.owner = "a",
-                 .uuid = made.uuid(),
-                 .gpu = mine.gpu,
-                 .gpu_uuid = driver->read(mine.gpu)->uuid,
-                 .profile = "2g.20gb",
-                 .start = made.start,
-                 .gi_id = made.gi_id,
-                 .ci_id = made.compute.at(0).ci_id,
-                 .since_ms = 1'000'000,
-                 .terms = {.until_ms = 1'000'009}};
+  Lease expected{{"2g.20gb", made.start},
+                 "a",
+                 made.uuid(),
+                 mine.gpu,
+                 driver->read(mine.gpu)->uuid,
+                 made.gi_id,
+                 made.compute.at(0).ci_id,
+                 1'000'000,
+                 {.until_ms = 1'000'009}};
   EXPECT_EQ(told(), expected);
   EXPECT_EQ(mine, expected);
   driver->busy = {mine.uuid};

@@ -73,15 +73,14 @@ inline std::vector<control::BatchInfo> fake_batches() {
   all[0].ends_ms = 1'700'000'600'000;
   all[0].waiting = all[0].running = 1;
   all[0].gpus = {"GPU-1"};
-  all[0].tasks = {{.batch = 4, .name = "train", .state = control::BatchTaskState::running},
-                  {.batch = 4, .name = "eval"}};
+  all[0].tasks = {{{}, 4, "train", control::BatchTaskState::running}, {{}, 4, "eval"}};
   all[1].number = 3;
   all[1].state = control::BatchState::cancelled;
   all[1].user = all[1].cancelled_by = "somebody \"else\"";
   all[1].ended_ms = 1'700'000'100'000;
   all[1].cancelled = 1;
-  all[1].tasks = {
-      {.batch = 3, .name = "tune", .state = control::BatchTaskState::cancelled, .reason = "why"}};
+  all[1].tasks = {{{}, 3, "tune", control::BatchTaskState::cancelled}};
+  all[1].tasks[0].reason = "why";
   return all;
 }
 

@@ -249,8 +249,8 @@ BatchRunNow BatchWork::now() const {
     if (run.status == exec::TaskStatus::skipped || (not_run && run.attempts == 0))
       continue;  // it has no place any more
     task.gpu_uuid = deed_.gpus[at(visit.gpu)].uuid;
-    task.profile = visit.profile;
-    task.start = visit.start;
+    task.profile = visit.place.profile;
+    task.start = visit.place.start;
     const Nanos lasts = planned.planned.end - planned.planned.begin;
     const bool began = run.status != exec::TaskStatus::pending;
     const Nanos begin = began ? run.begin : std::max(planned.planned.begin, elapsed);

@@ -187,16 +187,15 @@ Result<WeeksReport> SimWeeks::report() {
   for (std::size_t s = 0; s < node_->services().size(); ++s) {
     const SimService& service = node_->services()[s];
     const SimTally& tally = node_->gateway().tally(s);
-    report.services.push_back(
-        {.name = service.wanted.name,
-         .slo_ms = service.wanted.slo.value,
-         .percentile = service.wanted.percentile,
-         .mean_rps = service.traffic.mean(),
-         .peak_rps = service.traffic.peak(),
-         .requests = tally.arrived,
-         .attainment = tally.arrived > 0 ? std::min(1.0, tally.in_slo / tally.arrived) : 1,
-         .short_s = tally.short_s,
-         .longest_short_s = tally.longest_short_s});
+    report.services.push_back({{.name = service.wanted.name,
+                                .rate = Rps{service.traffic.mean()},
+                                .slo = service.wanted.slo,
+                                .percentile = service.wanted.percentile},
+                               service.traffic.peak(),
+                               tally.arrived,
+                               tally.arrived > 0 ? std::min(1.0, tally.in_slo / tally.arrived) : 1,
+                               tally.short_s,
+                               tally.longest_short_s});
   }
   report.gpu_hours = node_->counts().gpu_seconds / 3600;
   const int peak = TRY(gpus_for_the_peak(options_, node_->services(), own_peaks_));

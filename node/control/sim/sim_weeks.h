@@ -11,6 +11,7 @@
 #include "base/form.h"
 #include "control/sim/sim_batches.h"
 #include "control/sim/sim_node.h"
+#include "plan/terms.h"
 
 namespace partita::control {
 
@@ -36,10 +37,8 @@ struct WeeksOptions {
   bool glances = false;
 };
 
-struct ServiceWeeks {
-  std::string name;
-  double slo_ms = 0, percentile = 99;
-  double mean_rps = 0, peak_rps = 0;
+struct ServiceWeeks : plan::Terms {  // name, SLO, percentile; as rate the mean of what was played
+  double peak_rps = 0;
   double requests = 0, attainment = 1;
   double short_s = 0, longest_short_s = 0;  // with a rate above what was ready
   std::string why = {};  // the agent says at the end that it is at risk; empty: it is not

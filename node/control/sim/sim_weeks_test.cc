@@ -36,7 +36,7 @@ TEST(SimWeeks, TheSameSeedGivesTheSameReportWhichIsReadBack) {
   EXPECT_EQ(weeks_json(*again), weeks_json(once));
   EXPECT_EQ(once.services.size(), 5U);
   for (const ServiceWeeks& one : once.services) {
-    EXPECT_NEAR(one.requests, one.mean_rps * 86'400, one.requests * 0.01) << one.name;
+    EXPECT_NEAR(one.requests, one.rate.value * 86'400, one.requests * 0.01) << one.name;
     EXPECT_GT(one.attainment, 0.9) << one.name;
   }
   EXPECT_GT(once.gpu_hours, 0);

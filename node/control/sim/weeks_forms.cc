@@ -13,9 +13,9 @@ constexpr Range kSharesOfAll{.high = 1};
 
 void describe_service(Form& f, ServiceWeeks& one) {
   f.name("name", one.name, "of the service");
-  f.number("slo_ms", one.slo_ms, kNotNegative, "its objective");
+  f.number("slo_ms", one.slo.value, kNotNegative, "its objective");
   f.number("percentile", one.percentile, kNotNegative, "of the requests that shall keep it");
-  f.number("mean_rps", one.mean_rps, kNotNegative, "of the traffic that was played");
+  f.number("mean_rps", one.rate.value, kNotNegative, "of the traffic that was played");
   f.number("peak_rps", one.peak_rps, kNotNegative, "of its busiest minute");
   f.number("requests", one.requests, kNotNegative, "that came");
   f.number("attainment", one.attainment, kSharesOfAll, "share answered in time");
@@ -94,10 +94,10 @@ std::string weeks_text(const WeeksReport& report) {
   Table table{{"service", "SLO ms", "mean req/s", "peak req/s", "in SLO", "short min", "longest"},
               {}};
   for (const ServiceWeeks& one : report.services)
-    table.rows.push_back({one.name, fmt::format("{:.6g}", one.slo_ms),
-                          fmt::format("{:.1f}", one.mean_rps), fmt::format("{:.1f}", one.peak_rps),
-                          fmt::format("{:.3f} %", one.attainment * 100), minutes_text(one.short_s),
-                          minutes_text(one.longest_short_s)});
+    table.rows.push_back(
+        {one.name, fmt::format("{:.6g}", one.slo.value), fmt::format("{:.1f}", one.rate.value),
+         fmt::format("{:.1f}", one.peak_rps), fmt::format("{:.3f} %", one.attainment * 100),
+         minutes_text(one.short_s), minutes_text(one.longest_short_s)});
   std::string text = to_string(table);
   text += fmt::format(
       "\n{} days, {} GPUs, seed {}: {:.1f} GPU-hours, {:.2f} of the {:.1f} that {} GPUs planned "

@@ -173,23 +173,15 @@ class NodeInMemory {
         const auto& shape =
             model.profiles[static_cast<std::size_t>(model.profile_index(one.profile))];
         uuid = fmt::format("MIG-{:04}", ++next_);
-        kept.push_back({.profile = one.profile,
-                        .profile_id = shape.profile_id,
-                        .gpcs = shape.gpcs,
-                        .start = one.start,
-                        .size = shape.size,
-                        .gi_id = next_,
-                        .compute = {{0, shape.gpcs, uuid}},
-                        .holders = {}});
+        kept.push_back(
+            {one, shape.profile_id, shape.gpcs, shape.size, next_, {{0, shape.gpcs, uuid}}, {}});
         journal.owned.push_back(uuid);
         lives.push_back({place(wanted.uuid, one.profile, one.start), now_ms, 0});
       }
       std::erase_if(assignment.segments,
                     [&](const actuate::AssignedSegment& old) { return old.device == uuid; });
       if (!one.segment.service.empty())
-        assignment.segments.push_back({uuid, wanted.uuid, one.profile, one.start,
-                                       one.segment.service, one.segment.batch,
-                                       one.segment.processes, one.segment.throughput_rps});
+        assignment.segments.push_back({one, one.segment, uuid, wanted.uuid});
     }
     std::ranges::sort(kept, {}, &device::Instance::start);
     found->instances = kept;

@@ -173,14 +173,13 @@ Result<Instance> NvmlReader::instance(abi::GpuInstance handle, const Profile& kn
   // Last, so that an instance that went away meanwhile is told from one without compute instances.
   abi::GpuInstanceInfo info{};
   TRY(library_.call("nvmlGpuInstanceGetInfo", api_.instance_info, handle, &info));
-  Instance one{.profile = known.name,
-               .profile_id = as_int(info.profile_id),
-               .gpcs = as_int(known.figures.slices),
-               .start = as_int(info.place.start),
-               .size = as_int(info.place.size),
-               .gi_id = as_int(info.id),
-               .compute = std::move(inside),
-               .holders = {}};
+  Instance one{{known.name, as_int(info.place.start)},
+               as_int(info.profile_id),
+               as_int(known.figures.slices),
+               as_int(info.place.size),
+               as_int(info.id),
+               std::move(inside),
+               {}};
   for (ComputeInstance& compute : one.compute) {
     const auto seen = devices.find({info.id, static_cast<unsigned>(compute.ci_id)});
     if (seen == devices.end()) continue;

@@ -45,8 +45,8 @@ TEST(DescriptionTest, ReadsEveryKey) {
   want.faults = {{"create_instance", 3, ErrorCode::no_room, 0, false, false},
                  {"", 9, ErrorCode::lost, 1'500'000'000, true, false},
                  {"destroy_compute", 1, ErrorCode::environment, 0, false, true}};
-  want.instances = {{0, a100->profile_index("3g.40gb"), 4, true},
-                    {1, a100->profile_index("7g.80gb"), 0, false}};
+  want.instances = {{{a100->profile_index("3g.40gb"), 4}, 0, true},
+                    {{a100->profile_index("7g.80gb"), 0}, 1, false}};
   want.processes = {{0, 4, 4711, "train.py"}, {2, -1, 4712, ""}};
   EXPECT_EQ(*read, want);
 }

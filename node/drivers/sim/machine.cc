@@ -152,10 +152,7 @@ const SimInstance* SimGpu::find(int gi_id) const {
 }
 
 std::vector<hw::PlacedProfile> SimGpu::placed() const {
-  std::vector<hw::PlacedProfile> layout;
-  for (const SimInstance& instance : instances)
-    layout.push_back({instance.profile, instance.start});
-  return layout;
+  return {instances.begin(), instances.end()};
 }
 
 Machine::Machine(const std::vector<Gpus>& gpus, std::string_view identity)
@@ -226,7 +223,7 @@ Result<Timed<int>> Machine::create_instance(int gpu, int profile, std::optional<
 
   const int id = take_gi_id(it, shape.gpcs);
   const auto at = std::ranges::lower_bound(it.instances, id, {}, &SimInstance::gi_id);
-  it.instances.insert(at, {.gi_id = id, .profile = profile, .start = *start, .compute = {}});
+  it.instances.insert(at, {{profile, *start}, id, {}});
   return Timed<int>{id, nanoseconds(time_of(*it.model, shape.gpcs).create)};
 }
 

@@ -44,10 +44,8 @@ struct SimComputeInstance {
   bool operator==(const SimComputeInstance&) const = default;
 };
 
-struct SimInstance {
+struct SimInstance : hw::PlacedProfile {
   int gi_id = 0;
-  int profile = 0;                          // index into GpuModel::profiles
-  int start = 0;                            // memory slices
   std::vector<SimComputeInstance> compute;  // by ci_id
   bool operator==(const SimInstance&) const = default;
 };

@@ -142,7 +142,7 @@ class DescriptionReader {
       return fields.refuse(
           "start", fmt::format("{} may start at {}", shape.name, joined(shape.starts, ", ")));
     hw::Layout& layout = layouts_[present.gpu];
-    layout.push_back({present.profile, present.start});
+    layout.push_back(present);
     if (const auto conflicts = hw::conflicts(*gpu.model, layout); !conflicts.empty())
       return fields.refuse(fields.node(),
                            fmt::format("cannot be there beside the instances above: {}",

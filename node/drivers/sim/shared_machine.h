@@ -29,10 +29,8 @@ struct MachineDescription {
   std::string state;  // path as written; empty: in memory
   double speed = 1;   // durations are multiplied by it; 0: instantly
   std::vector<device::Fault> faults;
-  struct Present {
+  struct Present : hw::PlacedProfile {
     int gpu = 0;
-    int profile = 0;  // index into GpuModel::profiles
-    int start = 0;
     bool whole = true;  // with its compute instance
     bool operator==(const Present&) const = default;
   };

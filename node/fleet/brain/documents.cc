@@ -15,7 +15,7 @@ constexpr Range kTimes{.high = 9e15};
 constexpr ListForm kNodes{.most = kMostNodes};
 constexpr ListForm kServices{.most = 100'000};
 
-void describe(Form& f, LentSlice& one) {
+void describe(Form& f, hw::Placement& one) {
   f.name("profile", one.profile, "of MIG");
   f.integer("start", one.start, {.high = 1023}, "first memory slice");
 }

@@ -39,10 +39,11 @@ plan::ServingPlan plan_of(const NodeRecord& node, bool without_lent) {
 std::vector<decide::LentPlace> lent_of(const NodeRecord& node) {
   std::vector<decide::LentPlace> all;
   for (const NodeGpu& gpu : node.gpus)
-    for (const LentSlice& one : gpu.lent)
+    for (const hw::Placement& one : gpu.lent)
       if (gpu.unusable.empty())
-        all.push_back({fmt::format("lent {} at {} of gpu {}", one.profile, one.start, gpu.index),
-                       gpu.index, gpu.model, one.profile, one.start});
+        all.push_back({one,
+                       fmt::format("lent {} at {} of gpu {}", one.profile, one.start, gpu.index),
+                       gpu.index, gpu.model});
   return all;
 }
 
@@ -57,7 +58,7 @@ void leave_out_lent(plan::ServingPlan& plan, const NodeRecord& node,
         profiles, is->model, [](const auto& one) -> const auto& { return one.gpu.name; });
     if (entry == profiles.end()) continue;
     std::vector<hw::PlacedProfile> placed;
-    for (const LentSlice& one : is->lent)
+    for (const hw::Placement& one : is->lent)
       placed.push_back({entry->gpu.profile_index(one.profile), one.start});
     for (const plan::PlannedInstance& one : gpu.instances) {
       placed.push_back({entry->gpu.profile_index(one.profile), one.start});
@@ -252,7 +253,7 @@ double NodePlanner::slices(const NodeRecord& node) const {
   for (const NodeGpu& gpu : node.gpus)
     if (const plan::FleetEntry* entry = entry_of(gpu.model); entry && gpu.unusable.empty()) {
       all += entry->gpu.compute_slices;
-      for (const LentSlice& one : gpu.lent)
+      for (const hw::Placement& one : gpu.lent)
         if (const int k = entry->gpu.profile_index(one.profile); k >= 0)
           all -= entry->gpu.profiles[static_cast<std::size_t>(k)].gpcs;
     }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "hw/layout.h"
 #include "plan/serving.h"
 
 namespace partita::fleet {
@@ -24,19 +25,12 @@ inline constexpr std::initializer_list<const char*> kSurviveWords = {"none", "no
 // make up for something lost are always written.
 enum class Approval { automatic, approve };
 
-// An instance that is lent to somebody, and stays.
-struct LentSlice {
-  std::string profile;
-  int start = 0;
-  bool operator==(const LentSlice&) const = default;
-};
-
 struct NodeGpu {
   int index = 0;
   std::string uuid, model;
   std::optional<int> nvlink = {};  // its domain, by the lowest number in it; missing: not said
   std::string unusable = {};  // why it is not for services; empty: it is
-  std::vector<LentSlice> lent = {};
+  std::vector<hw::Placement> lent = {};  // instances that somebody has, and that stay
   bool operator==(const NodeGpu&) const = default;
 };
 

@@ -78,7 +78,7 @@ std::vector<std::string> faults_of_owners(const NodeRecord& node,
   for (const NodeGpu& gpu : node.gpus) {
     const hw::GpuModel& model = model_of(gpu.model);
     std::vector<hw::PlacedProfile> all;
-    for (const LentSlice& one : gpu.lent)
+    for (const hw::Placement& one : gpu.lent)
       all.push_back({model.profile_index(one.profile), one.start});
     if (!all.empty() && !gpu.unusable.empty())
       faults.push_back(fmt::format("GPU {} of {} is lost, and lent", gpu.index, node.node));
@@ -193,7 +193,7 @@ struct SimBatches::Of {
   bool tell(NodeRecord& node) const {
     bool others = false;
     for (NodeGpu& gpu : node.gpus) {
-      std::vector<LentSlice> lent;
+      std::vector<hw::Placement> lent;
       for (const auto& [key, one] : world.instances)
         if (key.first == gpu.index) lent.push_back({one.first, key.second});
       others = others || lent != gpu.lent;

@@ -36,8 +36,7 @@ std::vector<const Tenure*> TenantFinder::tenures_of(const GpuSample& gpu,
   for (const Tenure& tenure : tenancy_.tenures) {
     if (!tenure.device.empty() || tenure.percent > 0 || !of_gpu(tenure, gpu)) continue;
     if (place != tenancy_.places.end()) {
-      if (tenure.profile == place->second.profile && tenure.start == place->second.start)
-        found.push_back(&tenure);
+      if (place->second == tenure) found.push_back(&tenure);
       continue;
     }
     if (tenure.profile != instance.profile) continue;

@@ -10,31 +10,25 @@
 #include <vector>
 
 #include "base/units.h"
+#include "hw/layout.h"
 #include "hw/telemetry/sample.h"
 
 namespace partita::energy {
 
 // That a service has an instance. GPUs are meant by UUID, or by index where that is empty.
-struct Tenure {
+struct Tenure : hw::Placement {               // of the instance
   std::string service = {};                   // or the task
   std::string device = {};                    // UUID of the MIG device; empty: by the place
   std::string gpu_uuid = {};                  // of its GPU
   int gpu = -1;                               // index
-  std::string profile = {};                   // of the instance
-  int start = -1;                             // memory slice
   double percent = 0;                         // > 0: a share of a whole GPU without instances
   std::optional<Seconds> from = {}, to = {};  // on the log's clock; none: always
 };
 
-// Where an instance is, from somebody who asked the driver: by GPU UUID and GPU instance id.
-struct KnownPlace {
-  std::string profile;
-  int start = 0;
-};
-
 struct Tenancy {
   std::vector<Tenure> tenures;
-  std::map<std::pair<std::string, int>, KnownPlace> places;
+  // Where instances are, from somebody who asked the driver: by GPU UUID and GPU instance id.
+  std::map<std::pair<std::string, int>, hw::Placement> places;
 };
 
 // A service on an instance (or a GPU), and for which part of a time.

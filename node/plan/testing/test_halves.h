@@ -29,13 +29,13 @@ inline BatchSchedule halves_schedule() {
   using Op = Reconfiguration::Op;
   BatchSchedule schedule;
   schedule.gpu_models = {"A30-24GB"};
-  schedule.tasks = {{"c", 0, "4g.24gb", 0, 130 * kMs, 3130 * kMs},
-                    {"a", 0, "2g.12gb", 0, 3350 * kMs, 8350 * kMs},
-                    {"b", 0, "2g.12gb", 2, 3470 * kMs, 8470 * kMs}};
-  schedule.reconfigurations = {{0, Op::create, "4g.24gb", 0, 0, 130 * kMs},
-                               {0, Op::destroy, "4g.24gb", 0, 3130 * kMs, 3230 * kMs},
-                               {0, Op::create, "2g.12gb", 0, 3230 * kMs, 3350 * kMs},
-                               {0, Op::create, "2g.12gb", 2, 3350 * kMs, 3470 * kMs}};
+  schedule.tasks = {{{"4g.24gb", 0}, 0, "c", 130 * kMs, 3130 * kMs},
+                    {{"2g.12gb", 0}, 0, "a", 3350 * kMs, 8350 * kMs},
+                    {{"2g.12gb", 2}, 0, "b", 3470 * kMs, 8470 * kMs}};
+  schedule.reconfigurations = {{{"4g.24gb", 0}, 0, Op::create, 0, 130 * kMs},
+                               {{"4g.24gb", 0}, 0, Op::destroy, 3130 * kMs, 3230 * kMs},
+                               {{"2g.12gb", 0}, 0, Op::create, 3230 * kMs, 3350 * kMs},
+                               {{"2g.12gb", 2}, 0, Op::create, 3350 * kMs, 3470 * kMs}};
   schedule.makespan = 8470 * kMs;
   return schedule;
 }

@@ -6,15 +6,12 @@
 #include <map>
 
 #include "base/check.h"
-#include "hw/layout.h"
 
 namespace partita::planners::batch {
 namespace {
 
 // A placement of a GPU model with the memory slices that it covers.
-struct Place {
-  int profile = 0;
-  int start = 0;
+struct Place : hw::PlacedProfile {
   int size = 0;
   int gpcs = 0;
   int end() const { return start + size; }
@@ -49,7 +46,7 @@ std::vector<Place> places_of(const hw::GpuModel& model, const Profiles& profiles
   for (const int index : profiles) {
     const hw::MigProfile& profile = model.profiles[static_cast<std::size_t>(index)];
     for (const int start : profile.starts) {
-      places.push_back({index, start, profile.size, profile.gpcs});
+      places.push_back({{index, start}, profile.size, profile.gpcs});
     }
   }
   std::ranges::sort(
@@ -82,7 +79,7 @@ Result<void> check_together(const hw::GpuModel& model, const std::vector<Place>&
     if (next == places.end()) return hw::conflicts(model, chosen).empty();
     bool fills = false;  // a place of one slice: never worse than a gap
     for (auto place = next; place != places.end() && place->start == next->start; ++place) {
-      chosen.push_back({place->profile, place->start});
+      chosen.push_back(*place);
       const bool fine = self(self, place->end());
       chosen.pop_back();
       if (!fine) return false;
@@ -141,7 +138,7 @@ Result<Tree> tree_of(const hw::GpuModel& model, const Profiles& profiles) {
   Tree tree;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Place& place = places[i];
-    Node node{.profile = place.profile, .start = place.start};
+    Node node{place};
     node.plain = model.profiles[at(place.profile)].plain();
     node.first_column = -1;
     for (int s = place.start; s < place.end(); ++s) {

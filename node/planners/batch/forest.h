@@ -11,6 +11,7 @@
 
 #include "base/index.h"
 #include "base/result.h"
+#include "hw/layout.h"
 #include "plan/batch.h"
 
 namespace partita::planners::batch {
@@ -20,10 +21,8 @@ using plan::Nanos;
 // A time that is longer than any schedule; three of them can be added.
 inline constexpr Nanos kNever = INT64_MAX / 4;
 
-struct Node {
+struct Node : hw::PlacedProfile {
   int gpu = 0;
-  int profile = 0;       // index into its GPU model's profiles
-  int start = 0;         // memory slices
   int size_class = 0;    // column of Forest::times; one per GPU model and size
   int parent = -1;       // the smallest node that contains it, or -1
   int first_column = 0;  // global number of its first column

@@ -338,13 +338,16 @@ plan::BatchSchedule to_schedule(const Forest& forest, const plan::BatchProblem& 
   for (std::size_t t = 0; t < physical.node.size(); ++t) {
     if (physical.node[t] < 0) continue;
     const Node& node = forest.nodes[at(physical.node[t])];
-    schedule.tasks.push_back({problem.tasks[t].name, node.gpu, profile_name(node), node.start,
-                              physical.begin[t], physical.end[t]});
+    schedule.tasks.push_back({{profile_name(node), node.start},
+                              node.gpu,
+                              problem.tasks[t].name,
+                              physical.begin[t],
+                              physical.end[t]});
   }
   for (const Op& op : physical.ops) {
     const Node& node = forest.nodes[at(op.node)];
     schedule.reconfigurations.push_back(
-        {node.gpu, op.op, profile_name(node), node.start, op.begin, op.end});
+        {{profile_name(node), node.start}, node.gpu, op.op, op.begin, op.end});
   }
   plan::put_in_order(schedule);
   return schedule;

@@ -104,7 +104,7 @@ class PolicyController final : public Controller {
     if (late_polls_ >= kLatePolls) return true;
     for (std::size_t s = 0; s < seen.services.size(); ++s) {
       const ServiceSeen& one = seen.services[s];
-      const plan::PowerService& service = chooser_.problem().services[s];
+      const plan::Terms& service = chooser_.problem().services[s];
       const double full = next.options[s]->busy.steps.back().rate.value;
       if (one.waiting && *one.waiting > full * service.slo.value * 1e-3) return true;
     }

@@ -26,7 +26,7 @@ plan::PowerGpu gpu_of(const PowerProblem& problem, const Pattern& pattern) {
   int used = 0;
   Watts full{0};
   for (const PatternShare& share : pattern.shares) {
-    const plan::PowerService& service = problem.services[share.service];
+    const plan::Terms& service = problem.services[share.service];
     used += share.option->units;
     full += share.option->busy.full();
     gpu.shares.push_back(

@@ -115,7 +115,7 @@ TEST(Fleet, LiesBetweenItsBoundAndTheBestUnsplitPlan) {
     }
     if (!outcome.plan) continue;
     EXPECT_LE(outcome.plan->bound, outcome.plan->power);
-    for (const plan::PowerService& service : problem.services)
+    for (const plan::Terms& service : problem.services)
       EXPECT_NEAR(carried(*outcome.plan, service.name), service.rate.value,
                   1e-6 * service.rate.value);
   }
@@ -156,7 +156,7 @@ TEST(Fleet, LiesBetweenItsBoundAndTheBestPlanInSixths) {
     Rng rng(seed);
     plan::PowerProblem problem = plan::random_power_problem(rng, 3);
     problem.gpus = 2;
-    for (plan::PowerService& service : problem.services)
+    for (plan::Terms& service : problem.services)
       service.rate = service.rate * (1 + 8 * rng.uniform());
     const double least = least_in_sixths(problem);
     if (least > 1e299) continue;
@@ -196,7 +196,7 @@ TEST(Fleet, ComesNearItsBoundOnPublishedModels) {
     ASSERT_TRUE(outcome.plan);
     EXPECT_LT(outcome.plan->power / outcome.plan->bound, 1.02);
     EXPECT_LE(outcome.plan->gpus.size(), 20u);
-    for (const plan::PowerService& service : problem.services)
+    for (const plan::Terms& service : problem.services)
       EXPECT_NEAR(carried(*outcome.plan, service.name), service.rate.value,
                   1e-6 * service.rate.value);
     EXPECT_EQ(plan_fleet(problem, {}).plan, outcome.plan);

@@ -64,7 +64,7 @@ TEST(OneGpu, FindsWhatTryingEverythingFinds) {
     std::vector<const ServiceOptions*> views;
     std::vector<Rps> rates;
     for (const ServiceOptions& one : options) views.push_back(&one);
-    for (const plan::PowerService& service : problem.services) rates.push_back(service.rate);
+    for (const plan::Terms& service : problem.services) rates.push_back(service.rate);
     const auto best =
         best_setting({problem.table, views}, rates, {0, {}, problem.gating, true, {}});
     const double least = brute_force(problem, options, 0);

@@ -26,7 +26,7 @@ Rps most_of(const ServiceOptions& options) {
   return most;
 }
 
-std::string why_none(const plan::PowerProblem& problem, const plan::PowerService& service) {
+std::string why_none(const plan::PowerProblem& problem, const plan::Terms& service) {
   const plan::ModelResponse* model = problem.table.find(service.model);
   if (!model)
     return fmt::format("service {}: the table has no model '{}'", service.name, service.model);
@@ -102,7 +102,7 @@ std::vector<std::string> why_impossible(const plan::PowerProblem& problem,
                                         const std::vector<ServiceOptions>& options) {
   std::vector<std::string> reasons;
   for (std::size_t s = 0; s < options.size(); ++s) {
-    const plan::PowerService& service = problem.services[s];
+    const plan::Terms& service = problem.services[s];
     const Rps most = most_of(options[s]);
     if (most.value <= 0) {
       reasons.push_back(why_none(problem, service));
@@ -152,7 +152,7 @@ Result<Chooser> Chooser::make(const plan::PowerProblem& problem, const Policy& p
 Result<void> Chooser::prepare() {
   const std::size_t highest = problem_->table.clocks.size() - 1;
   std::vector<Rps> rates;
-  for (const plan::PowerService& service : problem_->services) rates.push_back(service.rate);
+  for (const plan::Terms& service : problem_->services) rates.push_back(service.rate);
   choice_ = {policy_.clocks ? 0 : highest, {}, policy_.gating, policy_.exact, problem_->cap};
   Choice widest = choice_;
   widest.least_clock = highest;

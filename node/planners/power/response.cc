@@ -33,7 +33,7 @@ std::vector<PointGroup> groups_of(const plan::ResponseTable& table,
   return groups;
 }
 
-Rps capacity_of(const profile::BatchCurve& curve, Rps most, const plan::PowerService& service,
+Rps capacity_of(const profile::BatchCurve& curve, Rps most, const plan::Terms& service,
                 plan::PowerPromise promise) {
   if (curve.steps.back().latency > service.slo) return {0};
   if (promise == plan::PowerPromise::execution) return most;
@@ -43,7 +43,7 @@ Rps capacity_of(const profile::BatchCurve& curve, Rps most, const plan::PowerSer
 // What one service gets from the groups of its model.
 class OptionMaker {
  public:
-  OptionMaker(const plan::PowerProblem& problem, const plan::PowerService& service)
+  OptionMaker(const plan::PowerProblem& problem, const plan::Terms& service)
       : table_(problem.table), promise_(problem.promise), service_(service) {}
 
   ServiceOptions make(const plan::ModelResponse& model, BatchChoice batches) const {
@@ -72,7 +72,7 @@ class OptionMaker {
 
   const plan::ResponseTable& table_;
   const plan::PowerPromise promise_;
-  const plan::PowerService& service_;
+  const plan::Terms& service_;
 };
 
 }  // namespace
@@ -98,7 +98,7 @@ std::vector<ServiceOptions> options_of(const plan::PowerProblem& problem, BatchC
   std::vector<ServiceOptions> all;
   // Services often differ in their rates alone.
   std::map<std::tuple<std::string, double, double>, ServiceOptions> made;
-  for (const plan::PowerService& service : problem.services) {
+  for (const plan::Terms& service : problem.services) {
     const plan::ModelResponse* model = problem.table.find(service.model);
     const std::tuple key{service.model, service.slo.value, service.percentile};
     const auto [entry, fresh] = made.try_emplace(key);

@@ -13,7 +13,7 @@ plan::PowerTrace random_trace(Rng& rng, const plan::PowerProblem& problem, int s
   plan::PowerTrace trace{{1}, {}};
   for (int t = 0; t < steps; ++t) {
     trace.rates.emplace_back();
-    for (const plan::PowerService& service : problem.services)
+    for (const plan::Terms& service : problem.services)
       trace.rates.back().push_back(service.rate * (rng.below(4) == 0 ? 0 : rng.uniform()));
   }
   return trace;

@@ -232,7 +232,7 @@ plan::PlannedGpu settle_one(const plan::ServingProblem& problem,
     CHECK(point.has_value());
     const int group = fleet.gpus[tenant.cls];
     plan::PlannedInstance& instance = result.instances.emplace_back(
-        model.profiles[at(rules.profiles[k])].name, fill->layout[place].start,
+        hw::Placement{model.profiles[at(rules.profiles[k])].name, fill->layout[place].start},
         problem.services[at(tenant.service)].name, point->batch, point->processes,
         point->throughput / group, point->latency);
     instance.group = group;

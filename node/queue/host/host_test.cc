@@ -140,7 +140,7 @@ TEST(QueueHost, UsersTakeTurns) {
 // What others have is kept free of, and used once they have it no longer.
 TEST(QueueHost, OthersComeAndGo) {
   Bench bench;
-  const Place half{0, "4g.40gb", 0, ""};
+  const Place half{{"4g.40gb", 0}, 0, ""};
   bench.machine.host().others({half});
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(bench.machine.submit(scaling("a")));
   bench.finish();
@@ -177,7 +177,7 @@ TEST(QueueHost, WhatRanOnALostGpuIsLostAndBeginsElsewhere) {
     ASSERT_TRUE(machine.submit(brief));
     machine.host().turn(world.now);
     EXPECT_EQ(world.starts.back().places[0].gpu, gpu);
-    world.others = {{gpu, "7g.80gb", 0, ""}};
+    world.others = {{{"7g.80gb", 0}, gpu, ""}};
     machine.host().saw(world.look());
     ASSERT_TRUE(machine.submit(brief));
     EXPECT_TRUE(machine.run_until(world.now + 10'000 * kSec)) << "it stands still";
@@ -218,7 +218,7 @@ TEST(QueueHost, WhatRanOnAGpuThatWasLostMeanwhileIsLostAndBeginsElsewhere) {
         process.ends = world.now, process.code = process.task.places[0].start == 0 ? 3 : 0;
     world.now += kSec;
     world.lose(1, hangs);
-    world.others = {{1, "7g.80gb", 0, ""}};
+    world.others = {{{"7g.80gb", 0}, 1, ""}};
     machine.revive();
     EXPECT_TRUE(machine.run_until(world.now + 10'000 * kSec)) << "it stands still";
     EXPECT_EQ(world.faults, std::vector<std::string>());
@@ -251,7 +251,7 @@ TEST(QueueHost, WhoLosesItsInstanceAgainAndAgainFails) {
 // A queue that has seen poor scalers come again and again leaves room, also after a restart.
 TEST(QueueHost, ATaskThatWaitsForWhatOthersHaveSaysSo) {
   Bench bench;
-  bench.machine.host().others({Place{0, "7g.80gb", 0, ""}});
+  bench.machine.host().others({Place{{"7g.80gb", 0}, 0, ""}});
   ASSERT_TRUE(bench.machine.submit(scaling("a")));
   bench.machine.run_until(bench.world.now + 10 * kSec);
   const auto why = [&] { return bench.machine.host().show(1, bench.world.now)->why; };

@@ -75,7 +75,7 @@ Result<InstanceDoor::Seen> LeasedInstances::look() {
     for (const device::GpuState& gpu : node.gpus) gpus_[gpu.index] = gpu.uuid;
   Seen seen;
   for (const lease::Lease& one : outcome.leases) {
-    const Place place{number_of(one.gpu_uuid), one.profile, one.start, one.uuid};
+    const Place place{one, number_of(one.gpu_uuid), one.uuid};
     if (one.owner == owner_of(place) && !one.uuid.empty()) seen.ours.push_back(place);
   }
   for (const device::GpuState& gpu : node.gpus) {
@@ -83,13 +83,14 @@ Result<InstanceDoor::Seen> LeasedInstances::look() {
     const hw::GpuModel* const model = gpu.lost ? doors_.catalogue.find(gpu.model) : nullptr;
     if (model != nullptr)  // nothing is planned there
       seen.others.push_back(
-          {number, std::ranges::max_element(model->profiles, {}, &hw::MigProfile::gpcs)->name, 0,
+          {{std::ranges::max_element(model->profiles, {}, &hw::MigProfile::gpcs)->name, 0},
+           number,
            ""});
     for (const device::Instance& instance : gpu.instances) {
       const bool ours = std::ranges::any_of(seen.ours, [&](const Place& place) {
         return place.gpu == number && place.device == instance.uuid();
       });
-      if (!ours) seen.others.push_back({number, instance.profile, instance.start, ""});
+      if (!ours) seen.others.push_back({instance, number, ""});
     }
   }
   return seen;

@@ -91,7 +91,7 @@ TEST(LeasedInstances, AreOnTheGpusThatTheyWereOnHoweverTheDriverCounts) {
   };
   LeasedInstances before = door();
   EXPECT_THAT(before.look()->ours, IsEmpty());
-  Place first{0, "7g.80gb", 0, ""}, last{2, "3g.40gb", 4, ""}, more{1, "1g.10gb", 6, ""};
+  Place first{{"7g.80gb", 0}, 0, ""}, last{{"3g.40gb", 4}, 2, ""}, more{{"1g.10gb", 6}, 1, ""};
   first.device = *before.create(first);
   last.device = *before.create(last);
   driver.order = {2, 1};
@@ -120,7 +120,7 @@ TEST(LeasedInstances, ATaskThatRunsIsOnItsDevice) {
   task.state = State::running;
   task.attempts = 1;
   task.spec = {.name = "a", .command = "true", .user = "anna"};
-  task.places = {{0, "3g.40gb", 4, "MIG-x"}};
+  task.places = {{{"3g.40gb", 4}, 0, "MIG-x"}};
   const auto empty = Queue::create(config, {}, {}, test::kEpoch);
   ASSERT_TRUE(empty);
   const auto spots =

@@ -213,7 +213,7 @@ void Placer::View::stand(const SlurmJob& job, const std::string& node, double en
     const Seat& seat = mark.seats[i];
     if (at(seat.gpu) >= room.gpus.size()) continue;
     GpuRoom& gpu = room.gpus[at(seat.gpu)];
-    gpu.standing.push_back({profile_of_shape(*gpu.model, mark.shapes[i]), seat.start, ends_s});
+    gpu.standing.push_back({{profile_of_shape(*gpu.model, mark.shapes[i]), seat.start}, ends_s});
   }
 }
 

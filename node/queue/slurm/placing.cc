@@ -7,9 +7,9 @@ namespace partita::slurm {
 namespace {
 
 // A part of a GPU that is kept for a job that waits, from when on it needs it.
-struct KeptSpot {
+struct KeptSpot : hw::PlacedProfile {
   std::size_t node = 0;
-  int gpu = 0, profile = 0, start = 0;
+  int gpu = 0;
   double from_s = 0;
 };
 
@@ -43,7 +43,7 @@ class BestFit {
     hw::Room room{one.model};
     for (const StandingInstance& instance : one.standing) {
       if (instance.profile >= 0)
-        room.placed.push_back({instance.profile, instance.start});
+        room.placed.push_back(instance);
       else
         room.others.push_back({0, one.model->memory_slices, one.model->compute_slices});
     }
@@ -120,7 +120,7 @@ class BestFit {
     for (std::size_t i = 0; i < where.seats.size(); ++i) {
       GpuRoom& gpu = node.gpus[static_cast<std::size_t>(where.seats[i].gpu)];
       gpu.standing.push_back(
-          {gpu.model->profile_index(job.shapes[i]), where.seats[i].start, job.limit_s});
+          {{gpu.model->profile_index(job.shapes[i]), where.seats[i].start}, job.limit_s});
     }
   }
 
@@ -175,7 +175,7 @@ class BestFit {
         from_s = std::max(from_s, one.ends_s);
         ++in_the_way;
       }
-      spots.push_back({where.node, seat.gpu, profile, seat.start, 0});
+      spots.push_back({{profile, seat.start}, where.node, seat.gpu, 0});
     }
     for (KeptSpot& spot : spots) spot.from_s = from_s;
     return {{from_s, in_the_way}, spots};

@@ -18,9 +18,7 @@ namespace partita::slurm {
 inline constexpr double kNever = 1e15;  // seconds
 
 // What stands on a GPU, and for how long at most from now.
-struct StandingInstance {
-  int profile = -1;  // index in the model; -1: all of the GPU
-  int start = 0;
+struct StandingInstance : hw::PlacedProfile {  // profile -1: all of the GPU
   double ends_s = kNever;
 };
 struct GpuRoom {

@@ -780,13 +780,11 @@ std::optional<actuate::ColdStarts> cold_starts_of(const ServiceSnapshot& now) {
 std::vector<ServiceView> Core::service_views() const {
   std::vector<ServiceView> views;
   for (const ServiceSnapshot& now : snapshots_of(impl_->services, *impl_->pipelines))
-    views.push_back({.name = now.terms.name,
+    views.push_back({.terms = now.terms,
                      .ready_workers = now.ready_workers,
                      .queued = now.queued,
                      .rate_rps = now.rate_rps,
-                     .planned_rps = now.terms.rate.value,
                      .capacity_rps = now.capacity_rps,
-                     .slo = nanos_of(slo_of(now.terms)),
                      .p50 = now.p50,
                      .p99 = now.p99,
                      .counters = now.counters,

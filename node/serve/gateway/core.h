@@ -77,12 +77,11 @@ struct WorkerLoss {  // one that ended with requests in flight
   std::int64_t pid = 0;
 };
 struct ServiceView {
-  std::string name;
+  plan::Terms terms;
   int ready_workers = 0, queued = 0;
   double rate_rps = 0;              // that comes, over the last seconds
-  double planned_rps = 0;           // that it was planned for
   double capacity_rps = 0;          // full batches on the ready workers
-  Nanos slo = 0, p50 = 0, p99 = 0;  // of the last half minute
+  Nanos p50 = 0, p99 = 0;           // of the last half minute
   ServiceCounters counters = {};
   long by_pipelines = 0;                         // of offered: requests that pipelines made
   std::optional<actuate::ColdStarts> cold = {};  // of a set

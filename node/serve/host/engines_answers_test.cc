@@ -457,7 +457,7 @@ TEST_F(Answers, EnginesAreKnownByWhatIsPlannedThere) {
   actuate::Assignment assignment;
   actuate::WorkersState workers;
   const auto add = [&](const std::string& device, const std::string& profile, std::string name) {
-    actuate::AssignedSegment segment{device, "GPU-a", profile, 0, "chat", 1, 1};
+    actuate::AssignedSegment segment{{profile, 0}, {"chat", 1, 1}, device, "GPU-a"};
     segment.engine.configuration = std::move(name);
     assignment.segments.push_back(segment);
     workers.workers.push_back({.segment = std::move(segment), .port = 9, .pid = 1});

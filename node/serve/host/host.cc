@@ -129,14 +129,12 @@ std::vector<TokenService> token_services_by(const actuate::Assignment& assignmen
 ServiceView view_of(const EngineService& service) {
   const TokenFates& fates = service.counters().fates;
   const plan::Terms& terms = service.terms();
-  const Millis slo = terms.slo.value > 0 ? terms.slo : terms.tokens ? terms.tokens->ttft : Millis{};
-  ServiceView view{.name = terms.name,
+  ServiceView view{.terms = terms,
                    .queued = service.waiting(),
-                   .planned_rps = terms.rate.value,
                    .capacity_rps = service.engines().capacity_rps(),
-                   .slo = static_cast<Nanos>((slo.value > 0 ? slo : kUnsaidSlo).value * 1e6),
                    .withdrawn = fates.withdrawn + fates.limited + fates.rejected};
   // A TTFT is kept by the first token: who has it need not have ended to be on time.
+  if (terms.tokens && terms.slo.value <= 0) view.terms.slo = terms.tokens->ttft;
   if (terms.slo.value <= 0) view.withdrawn += on_time(service, Loop::now_ns());
   view.limited = fates.limited;
   view.counters.offered = service.counters().arrived;
@@ -165,11 +163,12 @@ void note_requests(Recents& recents, const std::vector<ServiceView>& services, d
   for (const ServiceView& service : services) {
     const actuate::GatewayRequests now = requests_of(service, {});
     const auto count = [](long requests) { return static_cast<double>(requests); };
-    there.insert(service.name);
-    recents[service.name].note(now_s, {.asked = count(now.arrived),
-                                       .in_slo = count(now.in_slo),
-                                       .missed = count(now.missed + now.shed),
-                                       .withdrawn = count(service.withdrawn - service.limited)});
+    there.insert(service.terms.name);
+    recents[service.terms.name].note(now_s,
+                                     {.asked = count(now.arrived),
+                                      .in_slo = count(now.in_slo),
+                                      .missed = count(now.missed + now.shed),
+                                      .withdrawn = count(service.withdrawn - service.limited)});
   }
   std::erase_if(recents, [&](const auto& one) { return !there.contains(one.first); });
 }
@@ -185,9 +184,9 @@ actuate::GatewayRequests requests_of(const ServiceView& service, const Recents& 
       .shed = counted.refused_full + counted.refused_miss + counted.refused_worker,
       .by_pipelines = std::min(service.by_pipelines, arrived)};
   if (service.p99 > 0) requests.p99_ms = static_cast<double>(service.p99) * 1e-6;
-  const auto found = recents.find(service.name);
+  const auto found = recents.find(service.terms.name);
   if (found == recents.end()) return requests;
-  const double slo_s = static_cast<double>(service.slo) * 1e-9;
+  const double slo_s = slo_of(service.terms).value * 1e-3;
   requests.recent = found->second.last(actuate::kShortStretch, slo_s);
   requests.lately = found->second.last(actuate::kMiddleStretch, slo_s);
   requests.minute = found->second.last(actuate::kLongStretch, slo_s);
@@ -213,8 +212,8 @@ actuate::GatewayState state_of(const Core& core, const EnginePool& engines,
   actuate::GatewayState state;
   state.revision = assignment.revision;
   const auto add = [&](const ServiceView& service) {
-    state.services.push_back(
-        {service.name, service.capacity_rps, service.planned_rps, requests_of(service, recents)});
+    state.services.push_back({service.terms.name, service.capacity_rps, service.terms.rate.value,
+                              requests_of(service, recents)});
     state.services.back().cold = service.cold;
     state.services.back().keys = actuate::told_keys(service.keys);
     state.services.back().fan_outs = service.fan_outs;

@@ -30,21 +30,20 @@ LoadTokens tokens_of(const LoadTally& tally, const LoadOutcome& outcome) {
 }
 
 LoadServiceReport service_report(const PlayedService& played, const LoadTally& tally) {
-  return {.name = played.name,
-          .rate_rps = played.rate_rps,
-          .offered = tally.offered(),
-          .completed = tally.completed(),
-          .refused = tally.refused(),
-          .failed = tally.failed(),
-          .reset = tally.reset(),
-          .first_failure = tally.first_failure,
-          .first_refusal = tally.first_refusal,
-          .slo_ms = ms(tally.slo()),
-          .slo_attainment = tally.offered() > 0 ? tally.slo_attainment() : kNotPredicted,
-          .p50_ms = ms(tally.latencies().percentile(50)),
-          .p95_ms = ms(tally.latencies().percentile(95)),
-          .p99_ms = ms(tally.latencies().percentile(99)),
-          .max_ms = ms(tally.worst())};
+  return {
+      .terms = {.name = played.name, .rate = Rps{played.rate_rps}, .slo = Millis{ms(tally.slo())}},
+      .offered = tally.offered(),
+      .completed = tally.completed(),
+      .refused = tally.refused(),
+      .failed = tally.failed(),
+      .reset = tally.reset(),
+      .first_failure = tally.first_failure,
+      .first_refusal = tally.first_refusal,
+      .slo_attainment = tally.offered() > 0 ? tally.slo_attainment() : kNotPredicted,
+      .p50_ms = ms(tally.latencies().percentile(50)),
+      .p95_ms = ms(tally.latencies().percentile(95)),
+      .p99_ms = ms(tally.latencies().percentile(99)),
+      .max_ms = ms(tally.worst())};
 }
 
 }  // namespace

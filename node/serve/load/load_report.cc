@@ -44,9 +44,10 @@ void describe_tokens(Form& f, std::optional<LoadTokens>& tokens) {
 }
 
 void describe(Form& f, LoadServiceReport& service) {
-  f.name("name", service.name, "of the service");
-  f.optional(service.rate_rps > 0)
-      .number("rate_rps", service.rate_rps, kNotNegative, "that was played; missing: a trace's");
+  f.name("name", service.terms.name, "of the service");
+  f.optional(service.terms.rate.value > 0)
+      .number("rate_rps", service.terms.rate.value, kNotNegative,
+              "that was played; missing: a trace's");
   f.whole("offered", service.offered, kNotNegative, "requests that were due");
   f.whole("completed", service.completed, kNotNegative, "answered with 200");
   f.whole("refused", service.refused, kNotNegative, "answered with 503 or 429");
@@ -56,7 +57,7 @@ void describe(Form& f, LoadServiceReport& service) {
       .note("first_failure", service.first_failure, "why the first of them failed");
   f.optional(!service.first_refusal.empty())
       .note("first_refusal", service.first_refusal, "why the first of them was refused");
-  f.number("slo_ms", service.slo_ms, kNotNegative, "the latency objective");
+  f.number("slo_ms", service.terms.slo.value, kNotNegative, "the latency objective");
   f.or_null().number("slo_attainment", service.slo_attainment, kPart,
                      "share of the offered ones that completed within the SLO; null: none was");
   f.number("p50_ms", service.p50_ms, kNotNegative, "of the latency; 0: nothing completed");
@@ -136,16 +137,16 @@ std::string tokens_text(const LoadReport& report) {
     };
     using P = LoadPercentiles;
     if (one.completed == 0) {
-      table.rows.push_back({one.name, "-", "-", "-", "-", "-", "-", "-", "-", "-"});
+      table.rows.push_back({one.terms.name, "-", "-", "-", "-", "-", "-", "-", "-", "-"});
       continue;
     }
-    table.rows.push_back({one.name, both(&LoadTokens::ttft_ms, &PredictedTokens::ttft_ms, &P::p50),
-                          both(&LoadTokens::ttft_ms, &PredictedTokens::ttft_ms, &P::p99),
-                          both(&LoadTokens::tpot_ms, &PredictedTokens::tpot_ms, &P::p50),
-                          both(&LoadTokens::tpot_ms, &PredictedTokens::tpot_ms, &P::p99),
-                          ms_text(seen.itl_ms.p99), fmt::format("{}", seen.in),
-                          fmt::format("{}", seen.out), fmt::format("{:.1f}", seen.tokens_per_s),
-                          fmt::format("{:.2f}", seen.goodput_rps)});
+    table.rows.push_back(
+        {one.terms.name, both(&LoadTokens::ttft_ms, &PredictedTokens::ttft_ms, &P::p50),
+         both(&LoadTokens::ttft_ms, &PredictedTokens::ttft_ms, &P::p99),
+         both(&LoadTokens::tpot_ms, &PredictedTokens::tpot_ms, &P::p50),
+         both(&LoadTokens::tpot_ms, &PredictedTokens::tpot_ms, &P::p99), ms_text(seen.itl_ms.p99),
+         fmt::format("{}", seen.in), fmt::format("{}", seen.out),
+         fmt::format("{:.1f}", seen.tokens_per_s), fmt::format("{:.2f}", seen.goodput_rps)});
   }
   if (table.rows.empty()) return "";
   return "\n" + to_string(table) + (predicted ? "(in brackets: predicted)\n" : "");
@@ -186,14 +187,14 @@ std::string load_report_text(const LoadReport& report) {
     for (const char* name : {"PREDICTED p50", "p99", "IN SLO"}) table.header.emplace_back(name);
   for (const LoadServiceReport& one : report.services) {
     std::vector<std::string>& row = table.rows.emplace_back();
-    row = {one.name,
-           one.rate_rps > 0 ? fmt::format("{:g}", one.rate_rps) : "-",
+    row = {one.terms.name,
+           one.terms.rate.value > 0 ? fmt::format("{:g}", one.terms.rate.value) : "-",
            fmt::format("{}", one.offered),
            fmt::format("{}", one.completed),
            fmt::format("{}", one.refused),
            fmt::format("{}", one.failed),
            share_text(one.slo_attainment),
-           one.slo_ms > 0 ? fmt::format("{:g}", one.slo_ms) : "-",
+           one.terms.slo.value > 0 ? fmt::format("{:g}", one.terms.slo.value) : "-",
            ms_text(one.completed > 0 ? one.p50_ms : kNotPredicted),
            ms_text(one.completed > 0 ? one.p95_ms : kNotPredicted),
            ms_text(one.completed > 0 ? one.p99_ms : kNotPredicted)};
@@ -210,9 +211,10 @@ std::string load_report_text(const LoadReport& report) {
   if (report.stopped) text += "broken off: what was to come is not known\n";
   for (const LoadServiceReport& one : report.services) {
     if (!one.first_failure.empty())
-      text += fmt::format("{}: the first that failed: {}\n", one.name, one.first_failure);
+      text += fmt::format("{}: the first that failed: {}\n", one.terms.name, one.first_failure);
     if (!one.first_refusal.empty())
-      text += fmt::format("{}: the first that was refused: {}\n", one.name, one.first_refusal);
+      text +=
+          fmt::format("{}: the first that was refused: {}\n", one.terms.name, one.first_refusal);
   }
   if (report.server) text += verdict_text(*report.server);
   return text;
@@ -225,7 +227,7 @@ std::string silence(const LoadReport& report) {
   for (const LoadServiceReport& one : report.services)
     if (one.offered > 0 && one.failed + (none ? one.refused : 0) == one.offered)
       silent.push_back(
-          fmt::format("service {}: all {} requests {}, the first: {}", one.name, one.offered,
+          fmt::format("service {}: all {} requests {}, the first: {}", one.terms.name, one.offered,
                       one.refused == 0  ? "failed"
                       : one.failed == 0 ? "were refused"
                                         : "failed or were refused",
@@ -239,10 +241,11 @@ std::vector<std::string> unkept(const LoadReport& report, double require) {
     unkept.push_back("it was broken off, so what is required was not measured");
   for (const LoadServiceReport& one : report.services) {
     if (require > 0 && one.offered == 0)
-      unkept.push_back(fmt::format("service {}: nothing was asked, so nothing is known", one.name));
+      unkept.push_back(
+          fmt::format("service {}: nothing was asked, so nothing is known", one.terms.name));
     else if (one.offered > 0 && one.slo_attainment < require)
-      unkept.push_back(fmt::format("service {}: slo_attainment: have {:.6f}, need {}", one.name,
-                                   one.slo_attainment, require));
+      unkept.push_back(fmt::format("service {}: slo_attainment: have {:.6f}, need {}",
+                                   one.terms.name, one.slo_attainment, require));
   }
   return unkept;
 }
@@ -267,7 +270,7 @@ std::vector<std::string> load_doubts(const LoadReport& report) {
       doubts.push_back(fmt::format(
           "the answers of {} have {:.0f} % of the tokens that were asked for, so that nothing is "
           "told of such: its engine ends them by itself, although `ignore_eos` is asked for",
-          one.name, 100 * out / asked));
+          one.terms.name, 100 * out / asked));
   }
   return doubts;
 }

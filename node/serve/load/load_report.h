@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/form.h"
+#include "plan/terms.h"
 
 namespace partita::serve {
 
@@ -34,14 +35,12 @@ struct PredictedTokens {
 };
 
 struct LoadServiceReport {
-  std::string name;
-  double rate_rps = 0;  // that was played; 0: a trace's
+  plan::Terms terms;  // name, SLO, rate that was played (0: a trace's)
   long offered = 0, completed = 0, refused = 0;
   long failed = 0;                 // the reset ones among them
   long reset = 0;                  // the connection was refused or broken
   // Why the first one failed, or was refused; empty: none was.
   std::string first_failure = {}, first_refusal = {};
-  double slo_ms = 0;
   // Share of the offered ones that completed within the SLO; infinite: none was offered.
   double slo_attainment = 0;
   double p50_ms = 0, p95_ms = 0, p99_ms = 0, max_ms = 0;  // of the completed ones

@@ -18,9 +18,9 @@ inline Script halves() {
   Script script;
   script.gpus = {{.device = 4, .model = "A30-24GB"}};
   script.visits = {
-      {.profile = "4g.24gb", .nvml_enum = 3, .start = 0, .size = 4, .tasks = {0}},
-      {.profile = "2g.12gb", .nvml_enum = 1, .start = 0, .size = 2, .tasks = {1}, .after = {0}},
-      {.profile = "2g.12gb", .nvml_enum = 1, .start = 2, .size = 2, .tasks = {2}, .after = {0}}};
+      {.place = {"4g.24gb", 0}, .nvml_enum = 3, .size = 4, .tasks = {0}},
+      {.place = {"2g.12gb", 0}, .nvml_enum = 1, .size = 2, .tasks = {1}, .after = {0}},
+      {.place = {"2g.12gb", 2}, .nvml_enum = 1, .size = 2, .tasks = {2}, .after = {0}}};
   script.tasks = {{.name = "c", .command = "run c", .visit = 0, .planned = {10, 30}},
                   {.name = "a", .command = "run a", .visit = 1, .after = {0}, .planned = {50, 70}},
                   {.name = "b", .command = "run b", .visit = 2, .planned = {60, 90}}};
@@ -38,7 +38,7 @@ inline Script halves() {
 inline Script row(const std::vector<std::string>& names) {
   Script script;
   script.gpus = {{.device = 0, .model = "A30-24GB"}};
-  script.visits = {{.profile = "2g.12gb", .nvml_enum = 1, .start = 2, .size = 2}};
+  script.visits = {{.place = {"2g.12gb", 2}, .nvml_enum = 1, .size = 2}};
   script.gpus[0].changes = {{.visit = 0, .create = true, .planned = Planned{0, 10}},
                             {.visit = 0, .create = false}};
   for (const std::string& name : names) {
