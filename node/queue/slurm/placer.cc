@@ -224,7 +224,7 @@ void Placer::View::stand_somewhere(const SlurmJob& job, NodeRoom& room, double e
   const bool told = job.mark->whole() && n < job.gpus.size() && !job.gpus[n].empty();
   for (std::size_t g = 0; g < room.gpus.size(); ++g)
     if (!told || std::ranges::find(job.gpus[n], static_cast<int>(g)) != job.gpus[n].end())
-      room.gpus[g].standing.push_back({-1, 0, ends_s});
+      room.gpus[g].standing.push_back({{-1, 0}, ends_s});
 }
 
 void Placer::View::add_running(const SlurmJob& job) {
