@@ -9,6 +9,7 @@
 #include "base/source_text.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/leader.h"
+#include "fleet/brain/testing/fleet_fixture.h"
 #include "hw/catalogue.h"
 #include "profile/law.h"
 
@@ -147,6 +148,90 @@ void lost_node(benchmark::State& state) {
   state.counters["parts"] = benchmark::Counter(parts, benchmark::Counter::kAvgIterations);
 }
 BENCHMARK(lost_node)->Unit(benchmark::kMillisecond)->Iterations(4);
+
+// ---- moves where budgets of power are nearly used up
+
+constexpr double kIdleW = 60, kSliceW = 45;  // of a GPU that is used, of a busy slice
+constexpr double kOtherW = 1000;             // of a node beside its GPUs
+constexpr double kSliceRps = 130;            // of the invented models
+constexpr int kNodes = 12;
+
+// What the GPUs of each node would draw without limits: requests go where they are carried.
+std::map<std::string, double> demands(const TestFleet& fleet, const Rates& traffic) {
+  std::map<std::string, double> watts;
+  for (const auto& [name, node] : fleet.view.nodes) {
+    double& all = watts[name];
+    for (const plan::PlannedGpu& gpu : node.runs) all += gpu.instances.empty() ? 0 : kIdleW;
+    for (const Carried& one : node.carries) {
+      const double share = one.rate_rps / fleet.carried(one.service);
+      all += traffic.at(one.service) * share / kSliceRps * kSliceW;
+    }
+  }
+  return watts;
+}
+
+// Every node that carries something draws so much of what its GPUs may when one is drained; so many
+// services take so much of the fleet's slices.
+void moves_near_budget(benchmark::State& state) {
+  const double used = static_cast<double>(state.range(0)) / 100;
+  TestFleet fleet(kNodes);
+  Rng rng(36);
+  Rates traffic;
+  for (int s = 0; s < state.range(1); ++s)
+    traffic[fmt::format("s{:02}", s)] = kSliceRps * (2 + 8 * rng.uniform());
+  fleet.want(traffic);
+  fleet.settle();
+  double looks = 0, above = 0, last = 0, highest = 0, at_end = 0, got_more = 0, parts = 0,
+         short_of = 0;
+  const auto look = [&] {
+    fleet.view.draws = demands(fleet, traffic);
+    last = 0;
+    for (const NodeBudget& one : fleet.view.budgets->nodes) {
+      double& draw = fleet.view.draws.at(one.node);
+      const double part = draw / (one.watts - kOtherW);
+      draw = std::min(draw, one.watts - kOtherW);  // its boards are limited
+      ++looks, above += part > 1 + 1e-9, last = std::max(last, part);
+    }
+    highest = std::max(highest, last);
+    for (const auto& [service, rate] : traffic)
+      short_of += fleet.carried(service) < rate * (1 - 1e-6);
+  };
+  for (auto _ : state)
+    for (int n = 0; n < kNodes; ++n) {
+      const auto before = demands(fleet, traffic);
+      fleet.view.power = FleetPower{.tree = {{"A", {}, 1e6, {}}}};
+      fleet.view.budgets = FleetBudgets{.revision = 1};
+      for (const auto& [name, draw] : before) {
+        if (draw <= 0) continue;
+        const double watts = kOtherW + draw / used;
+        fleet.view.power->nodes.push_back({name, {"A"}, kOtherW, kOtherW, 1e4});
+        fleet.view.budgets->nodes.push_back({name, watts, watts, watts, watts, 0, "A"});
+      }
+      look();
+      fleet.view.wanted->drained = {fmt::format("n{}", n)};
+      parts += fleet.settle(look);
+      at_end = std::max(at_end, last);
+      const auto after = demands(fleet, traffic);
+      for (const NodeBudget& one : fleet.view.budgets->nodes)
+        got_more += after.at(one.node) > before.at(one.node) + 1;
+      fleet.view.wanted->drained.clear();
+      fleet.view.budgets.reset();
+      parts += fleet.settle();
+    }
+  double slices = 0;
+  for (const auto& [service, rate] : traffic) slices += rate / kSliceRps;
+  state.counters["slices_percent"] = 100 * slices / (14 * kNodes);
+  state.counters["parts"] = parts;
+  state.counters["above_percent"] = 100 * above / looks;
+  state.counters["highest_percent"] = 100 * highest;
+  state.counters["at_end_percent"] = 100 * at_end;
+  state.counters["got_more"] = got_more;
+  state.counters["short"] = short_of;
+}
+BENCHMARK(moves_near_budget)
+    ->ArgsProduct({{80, 90, 95, 99}, {12, 20, 24}})
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
 
 }  // namespace
 }  // namespace partita::fleet
