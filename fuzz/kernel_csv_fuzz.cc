@@ -1,5 +1,4 @@
-// Kernel profiles as CSV: a model or a refusal with its line; what was read is printed and read
-// back the same.
+// Kernel profiles as CSV: a model or a refusal with its line.
 #include <cstdint>
 #include <string_view>
 
@@ -18,8 +17,5 @@ FUZZ_TARGET(kernel_csv) {
     CHECK(kernel.time_us.size() == 60);
     for (const double time : kernel.time_us) CHECK(time > 0);
   }
-  const auto again =
-      partita::profile::parse_kernel_csv("fuzz.csv", partita::profile::kernel_csv(*model), 60);
-  CHECK(again && *again == *model);
   return 0;
 }

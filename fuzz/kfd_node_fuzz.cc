@@ -1,5 +1,6 @@
 // Properties of a GPU as the kernel driver tells them: a node with sensible numbers, or none; what
 // a board is made of them is a topology whose masks come back, or a refusal.
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
@@ -24,6 +25,9 @@ FUZZ_TARGET(kfd_node) {
   CHECK(board->topology.units() == node->cus);
   partita::hw::UnitMask mask;
   for (std::size_t unit = 0; unit < board->bits.size(); unit += 3) mask.set(unit);
-  CHECK(hip::units_of_words(board->bits, hip::cu_words(board->bits, mask)) == mask);
+  std::size_t bits = 0;
+  for (const std::uint32_t word : hip::cu_words(board->bits, mask))
+    bits += static_cast<std::size_t>(std::popcount(word));
+  CHECK(bits == mask.count());
   return 0;
 }

@@ -1,5 +1,4 @@
-// Configurations and materials: what was read is written and read back the same; a refusal has its
-// line.
+// Configurations and materials: a refusal has its line.
 #include <cstdint>
 #include <string_view>
 
@@ -11,12 +10,7 @@ FUZZ_TARGET(thermal_config) {
   namespace thermal = partita::thermal;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto config = thermal::read_config("fuzz.config", text);
-  if (!config) {
-    CHECK(config.error().context.starts_with("fuzz.config"));
-  } else {
-    const auto again = thermal::read_config("again.config", thermal::write_config(*config));
-    CHECK(again && *again == *config);
-  }
+  if (!config) CHECK(config.error().context.starts_with("fuzz.config"));
   const auto materials = thermal::read_materials("fuzz.materials", text);
   if (!materials) {
     CHECK(materials.error().context.starts_with("fuzz.materials"));

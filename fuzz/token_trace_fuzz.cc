@@ -1,4 +1,4 @@
-// Traces of tokens: a trace or a refusal with its place; a trace survives writing and reading.
+// Traces of tokens: a trace in which times do not fall, or a refusal with its place.
 #include <string_view>
 
 #include "base/check.h"
@@ -12,8 +12,7 @@ FUZZ_TARGET(token_trace) {
     CHECK(trace.error().context.starts_with("fuzz.csv"));
     return 0;
   }
-  const auto again =
-      partita::llm::parse_token_trace("again.csv", partita::llm::token_trace_csv(*trace));
-  CHECK(again && *again == *trace);
+  for (std::size_t i = 0; i < trace->size(); ++i)
+    CHECK((*trace)[i].in >= 1 && (i == 0 || (*trace)[i].at >= (*trace)[i - 1].at));
   return 0;
 }

@@ -265,20 +265,4 @@ Result<void> use_materials(PackageConfig& config, const Materials& materials) {
   return used;
 }
 
-std::string write_config(const PackageConfig& config) {
-  std::string text;
-  for (const NumberKey& key : kNumbers)
-    text += fmt::format("-{}\t{}\n", key.name, config.*key.value);
-  for (const TextKey& key : kTexts) {
-    const std::string& value = config.*key.value;
-    text += fmt::format("-{}\t{}\n", key.name, value.empty() ? "(null)" : value);
-  }
-  constexpr const char* kModes[] = {"avg", "min", "max", "center"};
-  text += fmt::format("-model_secondary\t{}\n", config.model_secondary ? 1 : 0);
-  text += fmt::format("-model_type\t{}\n", config.block_model ? "block" : "grid");
-  text += fmt::format("-grid_rows\t{}\n-grid_cols\t{}\n", config.grid_rows, config.grid_cols);
-  text += fmt::format("-grid_map_mode\t{}\n", kModes[static_cast<int>(config.grid_map_mode)]);
-  return text + fmt::format("-detailed_3D\t{}\n", config.detailed_3d ? "on" : "off");
-}
-
 }  // namespace partita::thermal

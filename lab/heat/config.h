@@ -62,7 +62,5 @@ Result<void> set_config(PackageConfig& config, const std::string& where, std::st
                         std::string_view value);
 // material_chip and the like in the place of k_chip and p_chip. Refused: unknown ones, fluids.
 Result<void> use_materials(PackageConfig& config, const Materials& materials);
-// As HotSpot's -d writes it.
-std::string write_config(const PackageConfig& config);
 
 }  // namespace partita::thermal

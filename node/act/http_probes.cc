@@ -43,9 +43,7 @@ struct RealHttpProbes::Asking {
       : dialer(url ? serve::HttpDialer::to(*url, {}) : failed(url.error())) {
     if (dialer) stream = dialer->dial();
     if (!stream.open()) well = false;
-    if (url)
-      request =
-          fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", url->path);
+    if (dialer) request = dialer->request("GET", "");
   }
 
   void go_on() {

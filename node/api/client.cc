@@ -64,8 +64,14 @@ Result<ServerPlace> parse_server_place(const std::string& context, std::string_v
 struct Client::Impl {
   serve::HttpDialer dialer;
   ClientOptions options;
-  std::string host, prefix, name;  // name: for messages
+  std::string name;  // for messages
   Clock& clock;
+
+  std::string request(const Operation& call, std::string_view path, std::string headers,
+                      std::string_view body) const {
+    if (!options.token.empty()) headers += "Authorization: Bearer " + options.token + "\r\n";
+    return dialer.request(to_string(call.verb), path, headers, body);
+  }
 };
 
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -80,8 +86,8 @@ Result<Client> Client::to(const ServerPlace& place, ClientOptions options, Clock
   if (!plain) return bad_input("token", "a token is one word of visible ASCII characters");
   if (!place.socket.empty()) {
     auto dialer = TRY(serve::HttpDialer::to_socket(place.socket));
-    return Client(std::unique_ptr<Impl>(
-        new Impl{std::move(dialer), std::move(options), "localhost", "", name, clock}));
+    return Client(
+        std::unique_ptr<Impl>(new Impl{std::move(dialer), std::move(options), name, clock}));
   }
   const auto url = TRY(parse_url_prefix("--server", place.url));
   if (!url.tls && !options.token.empty() && url.host != "localhost" && url.host != "::1" &&
@@ -89,17 +95,8 @@ Result<Client> Client::to(const ServerPlace& place, ClientOptions options, Clock
     return bad_input(name, "a token is not sent over a network in the clear: use https://");
   auto dialer = TRY(serve::HttpDialer::to(
       url, {.ca_file = options.ca_file, .certificate = options.certificate, .key = options.key}));
-  return Client(std::unique_ptr<Impl>(
-      new Impl{std::move(dialer), std::move(options), authority_of(url), url.path, name, clock}));
-}
-
-// The head of a request but for its last, empty line.
-std::string Client::head_of(const Operation& call, const std::string& path) const {
-  std::string head = std::string(to_string(call.verb)) + " " + impl_->prefix + path +
-                     " HTTP/1.1\r\nHost: " + impl_->host + "\r\nConnection: close\r\n";
-  if (!impl_->options.token.empty())
-    head += "Authorization: Bearer " + impl_->options.token + "\r\n";
-  return head;
+  return Client(
+      std::unique_ptr<Impl>(new Impl{std::move(dialer), std::move(options), name, clock}));
 }
 
 Result<std::string> Client::call(std::string_view name, const std::string& part,
@@ -108,11 +105,10 @@ Result<std::string> Client::call(std::string_view name, const std::string& part,
   std::string path(call.path);
   if (const std::size_t open = path.find('{'); open != std::string::npos)
     path.replace(open, path.find('}') + 1 - open, percent_encoded(part));
-  std::string request = head_of(call, path + (query.empty() ? "" : "?" + query));
-  if (call.verb != Verb::get)
-    request += "Content-Type: " + media_type_of(call) +
-               "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n";
-  request += "\r\n" + body;
+  if (!query.empty()) path += "?" + query;
+  const std::string type =
+      call.verb == Verb::get ? "" : "Content-Type: " + media_type_of(call) + "\r\n";
+  const std::string request = impl_->request(call, path, type, body);
   const auto answer =
       serve::fetch(impl_->dialer, request, impl_->clock, impl_->options.patience_ns, kMaxAnswer);
   if (!answer) return failed({answer.error().code, answer.error().message, impl_->name});
@@ -145,8 +141,10 @@ Result<void> Client::follow(const Following& following) const {
     };
     const auto done = serve::fetch_pieces(
         impl_->dialer,
-        head_of(call, std::string(call.path)) + "Accept: text/event-stream\r\n" +
-            (last.empty() ? "" : "Last-Event-ID: " + last + "\r\n") + "\r\n",
+        impl_->request(call, call.path,
+                       "Accept: text/event-stream\r\n" +
+                           (last.empty() ? "" : "Last-Event-ID: " + last + "\r\n"),
+                       {}),
         impl_->clock, kSilenceNs, take);
     if (now.enough) return {};
     if (now.fault) return failed(*now.fault);
@@ -160,24 +158,6 @@ Result<void> Client::follow(const Following& following) const {
     if (following.stopped(wait)) return {};
     wait = std::min(wait * 2, kMostWaitNs);
   }
-}
-
-std::string percent_encoded(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '-' || c == '.' || c == '_' || c == '~';
-    if (safe) {
-      out.push_back(c);
-      continue;
-    }
-    out.push_back('%');
-    out.push_back(kDigits[byte >> 4]);
-    out.push_back(kDigits[byte & 15]);
-  }
-  return out;
 }
 
 }  // namespace partita::api

@@ -53,13 +53,9 @@ class Client {
   Result<void> follow(const Following& following) const;
 
  private:
-  std::string head_of(const Operation& call, const std::string& path) const;
   struct Impl;
   explicit Client(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
-
-// A text as a part of a path or query.
-std::string percent_encoded(std::string_view text);
 
 }  // namespace partita::api

@@ -65,4 +65,22 @@ std::string authority_of(const Url& url) {
   return fmt::format("{}{}{}:{}", six ? "[" : "", url.host, six ? "]" : "", url.port);
 }
 
+std::string request_head(std::string_view verb, std::string_view target, std::string_view host) {
+  return fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", verb, target.empty() ? "/" : target, host);
+}
+
+std::string request_head(std::string_view verb, const Url& url, std::string_view path) {
+  return request_head(verb, url.path + std::string(path), authority_of(url));
+}
+
+std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '-' || c == '.' || c == '_' || c == '~';
+    out += safe ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
 }  // namespace partita

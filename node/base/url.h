@@ -26,4 +26,11 @@ Result<Url> parse_url_prefix(const std::string& context, std::string_view text);
 // As in a Host header: "localhost:8080", "[::1]:8080".
 std::string authority_of(const Url& url);
 
+// The first lines of a request of HTTP/1.1: what of it ("/" where it is empty), and its Host.
+std::string request_head(std::string_view verb, std::string_view target, std::string_view host);
+// Of `path` behind the URL's.
+std::string request_head(std::string_view verb, const Url& url, std::string_view path = {});
+// A text as a part of a path or query.
+std::string percent_encoded(std::string_view text);
+
 }  // namespace partita

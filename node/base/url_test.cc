@@ -21,6 +21,13 @@ TEST(Url, IsReadWhole) {
   EXPECT_EQ(authority_of(*read("https://a/b")), "a:443");
 }
 
+TEST(Url, RequestsNameThePathAndTheHost) {
+  EXPECT_EQ(request_head("GET", {.host = "::1"}), "GET / HTTP/1.1\r\nHost: [::1]:80\r\n");
+  EXPECT_EQ(request_head("PUT", {.host = "h", .port = 8, .path = "/a"}, "/b?c"),
+            "PUT /a/b?c HTTP/1.1\r\nHost: h:8\r\n");
+  EXPECT_EQ(percent_encoded("GPU-1/ä b"), "GPU-1%2F%C3%A4%20b");
+}
+
 TEST(Url, APrefixHasNoQueryAndNoSlashAtItsEnd) {
   EXPECT_EQ(parse_url_prefix("u", "http://h/a/b//")->path, "/a/b");
   EXPECT_EQ(parse_url_prefix("u", "http://h/")->path, "");

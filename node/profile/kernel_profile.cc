@@ -248,32 +248,6 @@ Result<ModelKernels> parse_kernel_csv(const std::string& file, std::string_view 
   return model;
 }
 
-std::string kernel_csv(const ModelKernels& model) {
-  const bool more = std::ranges::any_of(model.kernels, [](const KernelProfile& kernel) {
-    return kernel.gap_us > 0 || !kernel.beside.empty();
-  });
-  std::string text =
-      more ? "index,kernel,units,time_us,gap_us,beside,presses\n" : "index,kernel,units,time_us\n";
-  for (std::size_t k = 0; k < model.kernels.size(); ++k) {
-    const KernelProfile& kernel = model.kernels[k];
-    const std::string name = csv_cell(kernel.name);
-    for (int n = 1; n <= model.units; ++n) {
-      const bool same = n > 1 && kernel.on(n) == kernel.on(n - 1);  // read as the same
-      if (same && n < model.units) continue;
-      text += fmt::format("{},{},{},{}", k, name, n, kernel.on(n));
-      if (more) text += n == model.units ? fmt::format(",{},,", kernel.gap_us) : ",,,";
-      text += '\n';
-    }
-    for (const BesideTime& one : kernel.beside) {
-      text += fmt::format("{},{},{},{},{},{},", k, name, one.units, one.time_us,
-                          one.gap_us ? fmt::format("{}", *one.gap_us) : "", word(one.neighbour));
-      if (one.neighbour == Neighbour::reading) text += fmt::format("{}", one.presses);
-      text += '\n';
-    }
-  }
-  return text;
-}
-
 Result<ModelKernels> parse_reef(const ReefFiles& files, const std::string& model, int units) {
   const auto launches = TRY(parse_sequence(files.sequence_file, files.sequence));
   const auto tables = TRY(parse_tables(files.table_file, files.table));

@@ -61,7 +61,6 @@ struct ModelKernels {
 // another GPU and refused, as is what is wrong in a line, with FILE:LINE. The model is called after
 // the file.
 Result<ModelKernels> parse_kernel_csv(const std::string& file, std::string_view text, int units);
-std::string kernel_csv(const ModelKernels& model);
 
 // REEF's pair of JSON files: the sequence of kernels with their grids, and per kernel the time with
 // 1, 2 ... work-groups on every unit at once. A kernel of G work-groups on n units takes, with

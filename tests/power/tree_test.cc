@@ -14,6 +14,14 @@
 namespace partita::power {
 namespace {
 
+// From caps that hold to others, where nodes take theirs at different times: first down, and up
+// once every node is down.
+std::vector<double> on_the_way(const std::vector<double>& now, const std::vector<double>& wanted) {
+  std::vector<double> lower;
+  for (std::size_t n = 0; n < now.size(); ++n) lower.push_back(std::min(now[n], wanted[n]));
+  return lower == now ? wanted : lower;
+}
+
 struct Course {
   const PowerTree& tree;
   Sharing sharing;

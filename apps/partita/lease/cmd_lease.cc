@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "act/loans/loans.h"
+#include "base/url.h"
 #include "commands.h"
 #include "lease/lease_desk.h"
 #include "node/devices.h"
@@ -49,7 +50,7 @@ Result<LeaseAnswer> take_of_agent(const api::Client& agent, const lease::Wanted&
 }
 
 Result<LeaseAnswer> give_back_to_agent(const api::Client& agent, const std::string& owner) {
-  const auto text = TRY(agent.call("return_lease", {}, {}, "owner=" + api::percent_encoded(owner)));
+  const auto text = TRY(agent.call("return_lease", {}, {}, "owner=" + percent_encoded(owner)));
   auto leases = TRY(lease::parse_leases_document("the agent's answer", text));
   return LeaseAnswer{std::move(leases), {}};
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <ctime>
 
+#include "base/url.h"
 #include "commands.h"
 #include "decide/difference.h"
 #include "history/text.h"
@@ -14,7 +15,7 @@ namespace {
 std::string asked_of(const history::EventQuery& query, int most) {
   std::string asked = fmt::format("documents={}&most={}", query.documents, most);
   const auto add = [&asked](const char* name, const auto& value) {
-    asked += fmt::format("&{}={}", name, api::percent_encoded(fmt::format("{}", value)));
+    asked += fmt::format("&{}={}", name, percent_encoded(fmt::format("{}", value)));
   };
   if (query.kinds.size() == 1) add("kind", history::to_string(query.kinds.front()));
   if (!query.subject.empty()) add("subject", query.subject);

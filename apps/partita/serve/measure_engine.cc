@@ -160,10 +160,8 @@ class RunningEngine {
   serve::EngineMetrics metrics() {
     const auto dialer = serve::HttpDialer::to(options_.url, options_.tls);
     if (!dialer) return {};
-    const auto answer = serve::fetch(
-        *dialer,
-        fmt::format("GET {}/metrics HTTP/1.1\r\nHost: {}\r\n\r\n", options_.url.path, where()),
-        context_.clock, kMetadataPatience);
+    const auto answer = serve::fetch(*dialer, dialer->request("GET", "/metrics"), context_.clock,
+                                     kMetadataPatience);
     return answer && answer->status == kFine ? serve::read_engine_metrics(answer->body)
                                              : serve::EngineMetrics{};
   }
@@ -180,10 +178,8 @@ class RunningEngine {
   Result<void> ask_name() {
     const auto dialer = TRY(serve::HttpDialer::to(options_.url, options_.tls));
     const std::string what = where() + options_.url.path + "/v1/models";
-    const auto answer = serve::fetch(
-        dialer,
-        fmt::format("GET {}/v1/models HTTP/1.1\r\nHost: {}\r\n\r\n", options_.url.path, where()),
-        context_.clock, kMetadataPatience);
+    const auto answer = serve::fetch(dialer, dialer.request("GET", "/v1/models"), context_.clock,
+                                     kMetadataPatience);
     if (!answer) return environment_error(what, answer.error().message);
     const auto document = parse_document(what, answer->body);
     const Node* const list = document ? document->root.find("data") : nullptr;

@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include <filesystem>
 
 #include "base/input_output.h"
@@ -568,29 +566,36 @@ Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
 }
 
 Result<Exit> run_planners(Context& context, const Output& output) {
-  nlohmann::ordered_json document{{"api_version", "partita/v1"}, {"kind", "Planners"}};
   Table planners = headed("PLANNER|WHAT IT DOES|SLO RULE|SOURCE");
-  for (const auto& planner : planners::serving::planners()) {
-    const std::string rule =
-        planner.own_rule ? plan::to_string(*planner.own_rule) : std::string("any");
-    document["planners"].push_back({{"name", planner.name},
-                                    {"summary", planner.summary},
-                                    {"source", planner.source},
-                                    {"slo_rule", rule}});
-    planners.rows.push_back({planner.name, planner.summary, rule, planner.source});
-  }
+  const auto rule_of = [](const planners::serving::Planner& planner) {
+    return planner.own_rule ? plan::to_string(*planner.own_rule) : std::string("any");
+  };
+  for (const auto& planner : planners::serving::planners())
+    planners.rows.push_back({planner.name, planner.summary, rule_of(planner), planner.source});
   Table schedulers = headed("SCHEDULER|WHAT IT DOES|SOURCE");
   for (const auto& scheduler : planners::batch::schedulers()) {
-    document["schedulers"].push_back({{"name", scheduler.name},
-                                      {"arguments", scheduler.arguments},
-                                      {"summary", scheduler.summary},
-                                      {"source", scheduler.source}});
     const std::string arguments = scheduler.arguments.empty() ? "" : ":" + scheduler.arguments;
     schedulers.add("{}|{}|{}", scheduler.name + arguments, scheduler.summary, scheduler.source);
   }
   const std::string text = "Of services:\n\n" + to_string(planners) +
                            "\nOf batches of tasks:\n\n" + to_string(schedulers);
-  return finish(context, output, output.json() ? document.dump(2) + "\n" : text);
+  const auto document = [&](Form& f) {
+    f.document("Planners");
+    f.rows("planners", planners::serving::planners(),
+           [&](Form& g, const auto& one) {
+             tell(g, "name", one.name, "summary", one.summary, "source", one.source, "slo_rule",
+                  rule_of(one));
+           },
+           {});
+    f.rows("schedulers", planners::batch::schedulers(),
+           [](Form& g, const auto& one) {
+             tell(g, "name", one.name, "arguments", one.arguments, "summary", one.summary, "source",
+                  one.source);
+           },
+           {});
+  };
+  return finish(context, output,
+                output.json() ? write_form(document, Form::Style::indented) : text);
 }
 
 // `partita init`: files to start from, for one's own services.

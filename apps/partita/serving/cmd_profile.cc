@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include <cmath>
 #include <set>
 
@@ -133,27 +131,26 @@ std::string points_text(const WorkloadProfile& workload) {
   return fmt::format("{}\n\n", workload.model) + to_string(text);
 }
 
-nlohmann::ordered_json point_json(const ProfilePoint& p) {
-  nlohmann::ordered_json json = {{"gpcs", p.gpcs},
-                                 {"batch", p.batch},
-                                 {"processes", p.processes},
-                                 {"throughput_rps", p.throughput.value},
-                                 {"latency_ms", p.latency.value}};
-  if (p.memory) json["memory_mib"] = p.memory->value;
-  if (p.predicted()) json["predicted"] = true;
-  if (p.predicted() && !p.learned_on->empty()) json["learned_on"] = *p.learned_on;
-  return json;
+void tell_point(Form& f, const ProfilePoint& p) {
+  tell(f, "gpcs", p.gpcs, "batch", p.batch, "processes", p.processes, "throughput_rps",
+       p.throughput, "latency_ms", p.latency);
+  f.optional(p.memory.has_value()).told("memory_mib", p.memory);
+  f.optional(p.predicted()).told("predicted", true);
+  f.optional(p.predicted() && !p.learned_on->empty()).told("learned_on", p.learned_on);
 }
 
 std::string table_json(const ProfileTable& table) {
-  nlohmann::ordered_json json = {{"api_version", "partita/v1"}, {"kind", "WorkloadProfiles"}};
-  json["profiles"] = nlohmann::ordered_json::array();
-  for (const auto& [model, workload] : table) {
-    nlohmann::ordered_json points = nlohmann::ordered_json::array();
-    for (const ProfilePoint& p : workload.points) points.push_back(point_json(p));
-    json["profiles"].push_back({{"model", model}, {"points", std::move(points)}});
-  }
-  return json.dump(2) + "\n";
+  auto next = table.begin();
+  const auto tell_model = [&](Form& f, std::size_t) {
+    f.told("model", next->first);
+    f.rows("points", next++->second.points, tell_point, {});
+  };
+  return write_form(
+      [&](Form& f) {
+        f.document("WorkloadProfiles");
+        f.rows("profiles", table.size(), tell_model, {});
+      },
+      Form::Style::indented);
 }
 
 Result<Exit> run_plot(Context& context, const ProfileFlags& flags) {
@@ -334,13 +331,14 @@ std::string elsewhere_text(const ProfileFlags& flags, const ProfilePoint& point)
 }
 
 std::string prediction_json(const ProfileFlags& flags, const ProfilePoint& point, bool fits) {
-  nlohmann::ordered_json json = {{"api_version", "partita/v1"},
-                                 {"kind", "Prediction"},
-                                 {"model", flags.model},
-                                 {"gpu_model", flags.gpu}};
-  json.update(point_json(point));
-  json["fits_memory"] = fits;
-  return json.dump(2) + "\n";
+  return write_form(
+      [&](Form& f) {
+        f.document("Prediction");
+        tell(f, "model", flags.model, "gpu_model", flags.gpu);
+        tell_point(f, point);
+        f.told("fits_memory", fits);
+      },
+      Form::Style::indented);
 }
 
 std::string prediction_text(const ProfileFlags& flags, const ProfilePoint& point) {

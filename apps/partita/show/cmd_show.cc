@@ -290,7 +290,8 @@ Result<std::string> document_as(const Output& output, std::string json) {
 
 Command add_show(CLI::App& app) {
   auto [command, flags] = adding<ShowFlags>(app, "show", "Show a document of any kind");
-  file_argument(*command, "FILE", flags->file, "A document of any kind (JSON, YAML or CSV)")->required();
+  file_argument(*command, "FILE", flags->file, "A document of any kind (JSON, YAML or CSV)")
+      ->required();
   flag(*command, "--catalogue", flags->catalogue);
   flag(*command, "--watch", flags->watch, "Each time the file has changed");
   flag(*command, "--interval", flags->interval)->default_str(flags->interval);

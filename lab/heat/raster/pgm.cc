@@ -121,14 +121,4 @@ Result<std::vector<Grid>> read_pgm(std::string_view bytes, const std::string& na
   return PgmReader(bytes, name).read();
 }
 
-std::string write_pgm(const Grid& grid) {
-  std::string out = fmt::format("P5\n{} {}\n65535\n", grid.cols, grid.rows);
-  for (const double value : grid.values) {
-    const long level = std::isfinite(value) ? std::lround(std::clamp(value, 0.0, 65535.0)) : 0;
-    out += static_cast<char>(level / 256);
-    out += static_cast<char>(level % 256);
-  }
-  return out;
-}
-
 }  // namespace partita::raster

@@ -11,7 +11,5 @@
 namespace partita::raster {
 
 Result<std::vector<Grid>> read_pgm(std::string_view bytes, const std::string& name);
-// P5 with 16 bits; values are rounded and kept within 0 .. 65535.
-std::string write_pgm(const Grid& grid);
 
 }  // namespace partita::raster

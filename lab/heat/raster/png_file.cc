@@ -196,16 +196,4 @@ std::string write_png(const PngPicture& picture) {
   return out;
 }
 
-std::string write_png16(const Grid& grid, double lowest, double highest) {
-  CHECK(highest > lowest);
-  PngPicture picture{grid.cols, grid.rows, {}, {}, ""};
-  for (const double value : grid.values) {
-    const double share = std::clamp((value - lowest) / (highest - lowest), 0.0, 1.0);
-    const long level = std::isfinite(share) ? std::lround(share * 65535) : 0;
-    picture.bytes.push_back(static_cast<std::uint8_t>(level / 256));
-    picture.bytes.push_back(static_cast<std::uint8_t>(level % 256));
-  }
-  return write_png(picture);
-}
-
 }  // namespace partita::raster

@@ -18,7 +18,5 @@ inline constexpr std::size_t kMostCells = std::size_t{1} << 28;  // of one file,
 Result<std::vector<Grid>> read_grids(std::string_view bytes, const std::string& name);
 // The NPY form (float64) of one grid or, in three dimensions, of several of one size.
 std::string write_npy(const std::vector<Grid>& grids);
-// A 16-bit grey PNG in which `lowest` is 0 and `highest` 65535.
-std::string write_png16(const Grid& grid, double lowest, double highest);
 
 }  // namespace partita::raster

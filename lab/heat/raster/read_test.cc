@@ -26,6 +26,27 @@ Grid some_grid(int rows, int cols) {
   return grid;
 }
 
+// 16 bits a value, the high byte first; `lowest` is 0 and `highest` 65535.
+std::string levels_of(const Grid& grid, double lowest, double highest) {
+  std::string bytes;
+  for (const double value : grid.values) {
+    const long level = std::lround((value - lowest) / (highest - lowest) * 65535);
+    bytes += static_cast<char>(level / 256);
+    bytes += static_cast<char>(level % 256);
+  }
+  return bytes;
+}
+
+std::string write_png16(const Grid& grid, double lowest, double highest) {
+  const std::string bytes = levels_of(grid, lowest, highest);
+  return write_png({grid.cols, grid.rows, {bytes.begin(), bytes.end()}, {}, ""});
+}
+
+std::string write_pgm(const Grid& grid) {
+  return "P5\n" + std::to_string(grid.cols) + " " + std::to_string(grid.rows) + "\n65535\n" +
+         levels_of(grid, 0, 65535);
+}
+
 // The header of an NPY file in front of `data`.
 std::string npy(const std::string& dict, const std::string& data) {
   std::string head = dict + "\n";

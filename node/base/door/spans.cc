@@ -84,13 +84,11 @@ struct Spans::Impl {
   bool send(const std::vector<std::string>& spans) const {
     const auto dialer = HttpDialer::to(url, {});
     if (!dialer) return false;
-    const std::string body = document_of(spans);
     RealClock clock;
     const auto answer =
         fetch(*dialer,
-              fmt::format("POST {}/v1/traces HTTP/1.1\r\nHost: {}\r\nContent-Type: "
-                          "application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
-                          url.path, authority_of(url), body.size(), body),
+              dialer->request("POST", "/v1/traces", "Content-Type: application/json\r\n",
+                              document_of(spans)),
               clock, kPatienceNs);
     return answer && answer->status / 100 == 2;
   }

@@ -178,10 +178,21 @@ Result<HttpDialer> HttpDialer::to(const Url& url, const TlsWishes& tls) {
 
 Result<HttpDialer> HttpDialer::to_socket(const std::string& path) {
   auto impl = std::make_unique<Impl>();
+  impl->url.host = "localhost";
   impl->unix_address = TRY(UnixAddress::of(path));
   impl->address.ss_family = AF_UNIX;
   impl->address_size = UnixAddress::size();
   return HttpDialer(std::move(impl));
+}
+
+std::string HttpDialer::request(std::string_view verb, std::string_view path,
+                                std::string_view headers, std::string_view body) const {
+  const std::string length =
+      verb == "GET" ? "" : "Content-Length: " + std::to_string(body.size()) + "\r\n";
+  return request_head(verb, impl_->url, path)
+      .append(headers)
+      .append(length + "Connection: close\r\n\r\n")
+      .append(body);
 }
 
 HttpStream HttpDialer::dial() const {

@@ -62,6 +62,9 @@ class HttpDialer {
 
   // A connection on its way, or one that is not open when the system refuses at once.
   HttpStream dial() const;
+  // A request of `path` behind the URL's, on a connection of its own; `headers` are whole lines.
+  std::string request(std::string_view verb, std::string_view path, std::string_view headers = {},
+                      std::string_view body = {}) const;
 
  private:
   struct Impl;

@@ -34,11 +34,8 @@ Result<std::string> fetched(const OidcSettings& settings) {
   const auto dialer = TRY(serve::HttpDialer::to(url, {.ca_file = settings.ca}));
   RealClock clock;
   const auto answer =
-      TRY(serve::fetch(dialer,
-                       fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\n"
-                                   "Connection: close\r\n\r\n",
-                                   url.path.empty() ? "/" : url.path, authority_of(url)),
-                       clock, kPatienceNs, kMostJwksBytes));
+      TRY(serve::fetch(dialer, dialer.request("GET", "", "Accept: application/json\r\n"), clock,
+                       kPatienceNs, kMostJwksBytes));
   if (answer.status != 200)
     return environment_error(settings.jwks, fmt::format("answers {}", answer.status));
   return answer.body;

@@ -42,12 +42,11 @@ Try post(const Webhook& hook, double timeout_s, const std::string& body) {
   if (!authorization) return {false, true, to_string(authorization.error())};
   const auto dialer = serve::HttpDialer::to(*url, {.ca_file = hook.ca_file});
   if (!dialer) return {false, true, to_string(dialer.error())};
-  const std::string request = fmt::format(
-      "POST {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: partita\r\nContent-Type: application/json\r\n"
-      "{}Content-Length: {}\r\nConnection: close\r\n\r\n{}",
-      url->path.empty() ? "/" : url->path, authority_of(*url), *authorization, body.size(), body);
+  const std::string headers =
+      "User-Agent: partita\r\nContent-Type: application/json\r\n" + *authorization;
   RealClock clock;
-  const auto answer = serve::fetch(*dialer, request, clock, ns(timeout_s));
+  const auto answer =
+      serve::fetch(*dialer, dialer->request("POST", "", headers, body), clock, ns(timeout_s));
   if (!answer) return {false, true, to_string(answer.error())};
   if (answer->status >= 200 && answer->status < 300) return {true, false, {}};
   // What the server calls our fault will not be better the next time.

@@ -76,15 +76,6 @@ std::vector<std::uint32_t> cu_words(const std::vector<int>& bits, const hw::Unit
   return words;
 }
 
-hw::UnitMask units_of_words(const std::vector<int>& bits, const std::vector<std::uint32_t>& words) {
-  hw::UnitMask mask;
-  for (std::size_t unit = 0; unit < bits.size(); ++unit) {
-    const auto bit = static_cast<std::size_t>(bits[unit]);
-    mask[unit] = bit / 32 < words.size() && (words[bit / 32] >> bit % 32 & 1) != 0;
-  }
-  return mask;
-}
-
 CuPlace site_of(SiteForm form, std::uint32_t hw_id, std::uint32_t xcc_id) {
   const auto site = [](std::uint32_t xcc, std::uint32_t engine, std::uint32_t array,
                        std::uint32_t cu) {

@@ -47,9 +47,8 @@ Result<std::vector<CuPlace>> places_of_bits(const CuLayout& layout);
 // The bit of each of our units.
 Result<std::vector<int>> bits_of_units(const CuLayout& layout);
 
-// A mask of units in words of 32 bits, as HIP takes it, and back; `bits` as bits_of_units() gives.
+// A mask of units in words of 32 bits, as HIP takes it; `bits` as bits_of_units() gives.
 std::vector<std::uint32_t> cu_words(const std::vector<int>& bits, const hw::UnitMask& mask);
-hw::UnitMask units_of_words(const std::vector<int>& bits, const std::vector<std::uint32_t>& words);
 
 // ---- where a wave runs ----
 

@@ -126,13 +126,11 @@ Result<std::unique_ptr<EtcdStore>> EtcdStore::to(EtcdSettings settings, Files& f
   return store;
 }
 
-std::string EtcdStore::head_of(const Member& member, const std::string& path,
-                               std::size_t length) const {
+std::string EtcdStore::request(const Member& member, const std::string& path,
+                               const std::string& body) const {
   const std::string token = token_.empty() ? "" : fmt::format("Authorization: {}\r\n", token_);
-  return fmt::format(
-      "POST {}/v3/{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{}"
-      "Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-      member.url.path, path, authority_of(member.url), token, length);
+  return member.dialer->request("POST", "/v3/" + path, token + "Content-Type: application/json\r\n",
+                                body);
 }
 
 Result<std::string> EtcdStore::ask_one(Member& member, const std::string& path,
@@ -143,8 +141,8 @@ Result<std::string> EtcdStore::ask_one(Member& member, const std::string& path,
     if (dialer) member.dialer = std::make_shared<const serve::HttpDialer>(*std::move(dialer));
     member.failures = 0;
   }
-  auto answer = serve::fetch(*member.dialer, head_of(member, path, body.size()) + body, clock_,
-                             kPatience, kMostAnswer);
+  auto answer =
+      serve::fetch(*member.dialer, request(member, path, body), clock_, kPatience, kMostAnswer);
   member.failures = answer ? 0 : member.failures + 1;
   if (!answer) return environment_error(member.name, answer.error().message);
   if (answer->status == 200) return std::move(answer->body);
@@ -244,8 +242,8 @@ Result<std::unique_ptr<Watch>> EtcdStore::watch(const Places& places, long after
   const Member& member = members_[chosen_];
   if (!member.dialer) return environment_error(member.name, "nothing was read of it yet");
   const std::string body = watch_request(places, after);
-  return std::make_unique<EtcdWatch>(member.dialer, head_of(member, "watch", body.size()) + body,
-                                     clock_, chosen_);
+  return std::make_unique<EtcdWatch>(member.dialer, request(member, "watch", body), clock_,
+                                     chosen_);
 }
 
 Result<void> EtcdStore::compact(long revision) {

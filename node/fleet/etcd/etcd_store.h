@@ -47,7 +47,7 @@ class EtcdStore final : public Store {
   Result<std::string> ask_any(const std::string& path, const std::string& body);
   Result<std::string> ask_one(Member& member, const std::string& path, const std::string& body);
   Result<void> log_in();
-  std::string head_of(const Member& member, const std::string& path, std::size_t length) const;
+  std::string request(const Member& member, const std::string& path, const std::string& body) const;
 
   EtcdSettings settings_;
   Files& files_;

@@ -26,14 +26,12 @@ Result<KubeApi> KubeApi::to(const KubeApiSettings& settings, Files& files, Clock
     return bad_input("--api-server", "a token is not sent over a network in the clear: use https");
   auto dialer = serve::HttpDialer::to(*url, {.ca_file = settings.ca_file});
   if (!dialer) return failed(dialer.error());
-  return KubeApi(settings, std::make_shared<const serve::HttpDialer>(*std::move(dialer)),
-                 authority_of(*url), url->path, files, clock);
+  return KubeApi(settings, std::make_shared<const serve::HttpDialer>(*std::move(dialer)), files,
+                 clock);
 }
 
-Result<std::string> KubeApi::head_of(std::string_view method, const std::string& path) const {
-  std::string head = fmt::format(
-      "{} {}{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAccept: application/json\r\n", method,
-      prefix_, path, host_);
+Result<std::string> KubeApi::headers() const {
+  const std::string head = "Accept: application/json\r\n";
   if (settings_.token_file.empty()) return head;
   const auto token = files_->read(settings_.token_file);
   if (!token) return failed(token.error());
@@ -42,18 +40,18 @@ Result<std::string> KubeApi::head_of(std::string_view method, const std::string&
 
 Result<KubeApi::Answer> KubeApi::ask(std::string_view method, const std::string& path,
                                      const std::string& body, std::string_view type) const {
-  auto head = head_of(method, path);
+  auto head = headers();
   if (!head) return failed(head.error());
-  if (!body.empty())
-    *head += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", type, body.size());
-  auto answer = serve::fetch(*dialer_, *head + "\r\n" + body, *clock_, kPatience, kMaxApiAnswer);
+  if (!body.empty()) *head += fmt::format("Content-Type: {}\r\n", type);
+  auto answer = serve::fetch(*dialer_, dialer_->request(method, path, *head, body), *clock_,
+                             kPatience, kMaxApiAnswer);
   if (!answer) return environment_error(settings_.url, answer.error().message);
   return Answer{answer->status, std::move(answer->body)};
 }
 
 Result<int> KubeApi::watch(const std::string& path,
                            const std::function<bool(std::string_view line)>& take) const {
-  const auto head = head_of("GET", path);
+  const auto head = headers();
   if (!head) return failed(head.error());
   std::string begun;
   int answered = 0;
@@ -68,7 +66,8 @@ Result<int> KubeApi::watch(const std::string& path,
       if (end > 0 && !take(std::string_view(begun).substr(0, end))) return false;
     return true;
   };
-  const auto done = serve::fetch_pieces(*dialer_, *head + "\r\n", *clock_, kSilence, pieces);
+  const auto done = serve::fetch_pieces(*dialer_, dialer_->request("GET", path, *head), *clock_,
+                                        kSilence, pieces);
   if (too_long) return environment_error(settings_.url, "an event of 4 MiB and more");
   if (!done) return environment_error(settings_.url, done.error().message);
   return answered;

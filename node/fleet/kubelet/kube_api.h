@@ -42,19 +42,16 @@ class KubeApi {
                     const std::function<bool(std::string_view line)>& take) const;
 
  private:
-  KubeApi(KubeApiSettings settings, std::shared_ptr<const serve::HttpDialer> dialer,
-          std::string host, std::string prefix, Files& files, Clock& clock)
+  KubeApi(KubeApiSettings settings, std::shared_ptr<const serve::HttpDialer> dialer, Files& files,
+          Clock& clock)
       : settings_(std::move(settings)),
         dialer_(std::move(dialer)),
-        host_(std::move(host)),
-        prefix_(std::move(prefix)),
         files_(&files),
         clock_(&clock) {}
-  Result<std::string> head_of(std::string_view method, const std::string& path) const;
+  Result<std::string> headers() const;
 
   KubeApiSettings settings_;
   std::shared_ptr<const serve::HttpDialer> dialer_;
-  std::string host_, prefix_;
   Files* files_;
   Clock* clock_;
 };

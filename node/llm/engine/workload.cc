@@ -143,13 +143,6 @@ Result<std::vector<TracedRequest>> parse_token_trace(const std::string& file,
   return trace;
 }
 
-std::string token_trace_csv(const std::vector<TracedRequest>& trace) {
-  std::string text = "at_s,prompt_tokens,output_tokens\n";
-  for (const TracedRequest& one : trace)
-    text += fmt::format("{},{},{}\n", one.at.value, one.in, one.out);
-  return text;
-}
-
 std::vector<Request> requests_of(const std::vector<TracedRequest>& trace, double speed) {
   CHECK(speed > 0);
   std::vector<Request> requests;

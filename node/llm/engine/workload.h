@@ -41,8 +41,6 @@ std::vector<Request> requests_of(const plan::TokenTerms& terms, plan::ArrivalSou
 // Refused with FILE:LINE. Times do not fall; `at` counts from the first request.
 Result<std::vector<TracedRequest>> parse_token_trace(const std::string& file,
                                                      std::string_view text);
-// The text that parse_token_trace reads back as the same.
-std::string token_trace_csv(const std::vector<TracedRequest>& trace);
 // The trace, `speed` times as fast (above 0).
 std::vector<Request> requests_of(const std::vector<TracedRequest>& trace, double speed = 1);
 

@@ -310,10 +310,4 @@ Result<Budgets> budgets(const PowerTree& all, const std::set<int>& failed, Shari
   return found;
 }
 
-std::vector<double> on_the_way(const std::vector<double>& now, const std::vector<double>& wanted) {
-  std::vector<double> lower;
-  for (std::size_t n = 0; n < now.size(); ++n) lower.push_back(std::min(now[n], wanted[n]));
-  return lower == now ? wanted : lower;
-}
-
 }  // namespace partita::power

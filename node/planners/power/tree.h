@@ -71,9 +71,6 @@ struct Budgets {
 // `failed`: points that are dead, and all below them. infeasible with the point's name: not even
 // the least of all nodes fits. not_supported: more than kMostRows, by value.
 Result<Budgets> budgets(const PowerTree& tree, const std::set<int>& failed, Sharing sharing);
-// From caps that hold to others, where nodes take theirs at different times: first down, and up
-// once every node is down.
-std::vector<double> on_the_way(const std::vector<double>& now, const std::vector<double>& wanted);
 
 // How much a point may carry for so long.
 double bearable_w(const SupplyPoint& point, double seconds);

@@ -57,11 +57,6 @@ TEST(PowerTree, WhatNoCapHelpsIsSaid) {
   EXPECT_EQ(none.error().context, "a1");
 }
 
-TEST(PowerTree, DownBeforeUp) {
-  EXPECT_EQ(on_the_way({5, 1}, {2, 4}), (std::vector<double>{2, 1}));
-  EXPECT_EQ(on_the_way({2, 1}, {2, 4}), (std::vector<double>{2, 4}));
-}
-
 TEST(PowerTree, RefusesWhatIsNoTree) {
   EXPECT_TRUE(check_tree("t", two_feeds()));
   const auto broken = [](auto change) {

@@ -99,7 +99,7 @@ Outcome plan_paris_elsa(const plan::ServingProblem& problem, const Options& opti
     double planned = 0;
     const auto add = [&](const Size& size) {
       gpus.put(size.profile,
-               {"", 0, service.name, size.knee.batch, 1, size.knee.throughput, size.knee.latency});
+               {{}, service.name, size.knee.batch, 1, size.knee.throughput, size.knee.latency});
       planned += size.knee.throughput.value;
     };
     for (std::size_t k = sizes.size(); k-- > 0;)

@@ -42,7 +42,7 @@ EngineCall::EngineCall(EngineService& service, EngineAsk ask, std::int64_t now)
 EngineCall::~EngineCall() = default;
 
 std::string EngineCall::request_head() const {
-  std::string head = replica_->head("POST", ask_.path);
+  std::string head = partita::request_head("POST", replica_->url, ask_.path);
   head += "Content-Type: application/json\r\nAccept: text/event-stream, application/json\r\n";
   if (!ask_.trace.parent.empty()) head += "traceparent: " + ask_.trace.parent + "\r\n";
   if (!ask_.trace.state.empty()) head += "tracestate: " + ask_.trace.state + "\r\n";

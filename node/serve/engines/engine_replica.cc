@@ -49,17 +49,6 @@ const char* EngineReplica::state() const {
   return ready_ ? "ready" : was_ready_ ? "silent" : "starting";
 }
 
-std::string EngineReplica::head(std::string_view verb, std::string_view path) const {
-  std::string text(verb);
-  text += ' ';
-  text += url.path;
-  text += path;
-  text += " HTTP/1.1\r\nHost: ";
-  text += authority_of(url);
-  text += "\r\n";
-  return text;
-}
-
 void EngineReplica::tick(std::int64_t now) {
   if (leaving_) return;
   if (asking_) {
@@ -134,7 +123,7 @@ void EngineReplica::ask(std::int64_t now) {
     else
       answered(probe_status_);
   };
-  probe_ = std::make_unique<EngineLink>(lines, head("GET", path) + "\r\n",
+  probe_ = std::make_unique<EngineLink>(lines, request_head("GET", url, path) + "\r\n",
                                         std::make_shared<const std::string>(),
                                         EngineLink::Ends{more, ended});
   probe_->start();

@@ -86,8 +86,6 @@ class EngineReplica {
   std::optional<double> kv_tokens_free(std::int64_t now) const;
   void sent(int tokens) { sent_since_ += tokens; }  // of a prompt
   std::int64_t heard_ago() const { return lines.loop.awake_ns() - heard_; }
-  // The request line and headers for a path of its API, without the end of the head.
-  std::string head(std::string_view verb, std::string_view path) const;
 
   const EngineAddress address;
   const Url url;

@@ -9,6 +9,7 @@
 
 #include "base/door/address.h"
 #include "base/parse_number.h"
+#include "base/tell.h"
 #include "serve/engines/engine_pool.h"
 #include "serve/front/grpc_ask.h"
 #include "serve/front/model_answers.h"
@@ -64,14 +65,9 @@ Reply statistics(const Door& door, const RequestFacts& facts, std::string_view o
   return {.text = json_of(model_statistics(door.backend, seen_by(facts), only))};
 }
 
-std::string canary_text(const CanaryView& canary) {
-  std::string out = "{\"version\":";
-  append_json_string(out, canary.wish.version);
-  out +=
-      fmt::format(",\"share\":{},\"shadow\":{},\"state\":\"{}\",\"answers\":{},\"bad\":{},\"why\":",
-                  canary.wish.share, canary.wish.shadow, canary.state, canary.answers, canary.bad);
-  append_json_string(out, canary.why);
-  return out + "}";
+void tell_canary(Form& f, CanaryView& canary) {
+  tell(f, "version", canary.wish.version, "share", canary.wish.share, "shadow", canary.wish.shadow,
+       "state", canary.state, "answers", canary.answers, "bad", canary.bad, "why", canary.why);
 }
 
 std::set<std::string, std::less<>> openai_models(Door& door, const RequestFacts& facts) {
@@ -86,29 +82,24 @@ std::set<std::string, std::less<>> openai_models(Door& door, const RequestFacts&
   return speakers;
 }
 
-void append_openai_model(std::string& text, std::string_view service) {
-  text += "{\"id\":";
-  append_json_string(text, service);
-  text += ",\"object\":\"model\",\"created\":0,\"owned_by\":\"partita\"}";
+void tell_openai_model(Form& f, const std::string& service) {
+  tell(f, "id", service, "object", "model", "created", 0, "owned_by", "partita");
 }
 
 Reply list_of_models(Door& door, const RequestFacts& facts) {
-  Reply reply{.text = "{\"object\":\"list\",\"data\":["};
-  for (const std::string& service : openai_models(door, facts)) {
-    if (reply.text.back() != '[') reply.text.push_back(',');
-    append_openai_model(reply.text, service);
-  }
-  reply.text += "]}";
-  return reply;
+  const auto models = openai_models(door, facts);
+  const auto list = [&](Form& f) {
+    f.told("object", "list");
+    f.rows("data", std::vector(models.begin(), models.end()), tell_openai_model, {});
+  };
+  return {.text = write_form(list, Form::Style::compact)};
 }
 
 // /v1/models/NAME. What a token is not for is not there, as in the list.
 Reply one_model(Door& door, const RequestFacts& facts, const std::string& name) {
   if (!openai_models(door, facts).contains(name))
     return openai_error(404, "there is no model '" + name + "'");
-  Reply reply{.text = ""};
-  append_openai_model(reply.text, name);
-  return reply;
+  return {.text = write_form([&](Form& f) { tell_openai_model(f, name); }, Form::Style::compact)};
 }
 
 Reply metrics(const Door& door) {
@@ -276,7 +267,7 @@ std::shared_ptr<Exchange> canary_route(Door& door, RequestFacts facts, const Par
     if (facts.method == Method::post) return answer(not_allowed("GET"));
     const auto canary = door.backend.canary(parts[3]);
     if (!canary) return answer(error_reply(404, "model '" + parts[3] + "' has no canary"));
-    return answer({.text = canary_text(*canary)});
+    return answer({.text = write_form(*canary, tell_canary, Form::Style::compact)});
   }
   if (facts.method != Method::post) return answer(not_allowed("POST"));
   const auto percent = parse_number<double>(parts[6]);

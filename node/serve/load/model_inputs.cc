@@ -75,22 +75,10 @@ void put_value(std::string& bytes, DataType type, Rng& rng) {
     put(bytes, static_cast<std::uint8_t>(i == 0 ? whole : 0));
 }
 
-std::string head(std::string_view line, const RequestTarget& target) {
-  std::string text = fmt::format("{} HTTP/1.1\r\nHost: {}\r\nUser-Agent: partita-load\r\n", line,
-                                 authority_of(target.url));
+std::string head(std::string_view verb, const RequestTarget& target, std::string_view path) {
+  std::string text = request_head(verb, target.url, path) + "User-Agent: partita-load\r\n";
   if (!target.token.empty()) text += fmt::format("Authorization: Bearer {}\r\n", target.token);
   return text;
-}
-
-// A name in a path: what a path may not hold is written as %XX.
-std::string path_word(std::string_view name) {
-  std::string word;
-  for (const char c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_' || c == '.' || c == '~';
-    word += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return word;
 }
 
 }  // namespace
@@ -115,9 +103,8 @@ Result<std::vector<TensorSpec>> parse_model_inputs(const std::string& file, std:
 }
 
 std::string metadata_request(const RequestTarget& target) {
-  const std::string line =
-      fmt::format("GET {}/v2/models/{}", target.url.path, path_word(target.model));
-  return head(line, target) + "Connection: close\r\n\r\n";
+  return head("GET", target, "/v2/models/" + percent_encoded(target.model)) +
+         "Connection: close\r\n\r\n";
 }
 
 std::string infer_request(const RequestTarget& target, const std::vector<TensorSpec>& inputs,
@@ -138,9 +125,7 @@ std::string infer_request(const RequestTarget& target, const std::vector<TensorS
     f.rows("inputs", inputs.size(), describe_input, {});
     f.told_object("parameters", [](Form& of) { of.told("binary_data_output", true); });
   });
-  const std::string line =
-      fmt::format("POST {}/v2/models/{}/infer", target.url.path, path_word(target.model));
-  return head(line, target) +
+  return head("POST", target, "/v2/models/" + percent_encoded(target.model) + "/infer") +
          fmt::format(
              "Content-Type: application/octet-stream\r\n"
              "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n\r\n",

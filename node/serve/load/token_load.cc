@@ -40,9 +40,8 @@ std::string completion_request(const RequestTarget& target, const plan::TokenTer
   append_json_string(body, prompt);
   body += R"(,"max_tokens":)" + std::to_string(length.out);
   body += R"(,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}})";
-  std::string head = "POST " + target.url.path +
-                     "/v1/completions HTTP/1.1\r\nHost: " + authority_of(target.url) +
-                     "\r\nContent-Type: application/json\r\n";
+  std::string head =
+      request_head("POST", target.url, "/v1/completions") + "Content-Type: application/json\r\n";
   if (!target.token.empty()) head += "Authorization: Bearer " + target.token + "\r\n";
   return head + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }

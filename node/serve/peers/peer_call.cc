@@ -70,10 +70,9 @@ void PeerCall::start() { next(); }
 std::string PeerCall::head() const {
   const bool more = tried_.size() < kMostPeerTries &&
                     pool_.offers(ask_.service, PeerPool::Way::http, tried_, ask_.sender) > 0;
-  std::string text =
-      fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n{}: {}{}\r\n",
-                  ask_.verb, ask_.target, use_->peer().http, pool_.options().token, kHandedOver,
-                  pool_.node(), ask_.counted || more ? kCounted : "");
+  std::string text = request_head(ask_.verb, ask_.target, use_->peer().http) +
+                     fmt::format("Authorization: Bearer {}\r\n{}: {}{}\r\n", pool_.options().token,
+                                 kHandedOver, pool_.node(), ask_.counted || more ? kCounted : "");
   const auto add = [&](std::string_view name, std::string_view value) {
     if (!value.empty()) text += fmt::format("{}: {}\r\n", name, value);
   };

@@ -253,8 +253,7 @@ void PeerPool::ask(PeerGateway& peer, std::int64_t now, std::int64_t awake) {
                                         : !peer.uses.empty() && awake - peer.heard >= kProbeAgain;
   if (!due) return;
   peer.probe_began = awake;
-  const std::string head =
-      fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", kProbePath, peer.http);
+  const std::string head = request_head("GET", kProbePath, peer.http) + "\r\n";
   EngineLink::Ends ends{.more = [](HttpResponse&) {},
                         .ended =
                             [this, at = &peer](std::string_view why) {

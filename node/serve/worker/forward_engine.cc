@@ -39,10 +39,12 @@ class ForwardEngine final : public Engine {
     TRY(gather(slots, tensors, sizes));
     const std::string json = oip_request_json(spec_, items, sizes);
     const std::size_t bytes = std::accumulate(sizes.begin(), sizes.end(), json.size());
-    const std::string head = fmt::format(
-        "POST {}/infer HTTP/1.1\r\nHost: {}\r\nContent-Type: application/octet-stream\r\n"
-        "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n{}\r\n",
-        client_.url().path, authority_of(client_.url()), json.size(), bytes, trace_of(slots));
+    const std::string head =
+        request_head("POST", client_.url(), "/infer") +
+        fmt::format(
+            "Content-Type: application/octet-stream\r\n"
+            "Inference-Header-Content-Length: {}\r\nContent-Length: {}\r\n{}\r\n",
+            json.size(), bytes, trace_of(slots));
     std::vector<std::string_view> pieces = {head, json};
     pieces.insert(pieces.end(), tensors.begin(), tensors.end());
     std::uint64_t most = kMaxAnswerHead;
@@ -113,8 +115,7 @@ Result<EnginePointer> forward_engine(const ForwardOptions& options) {
   if (url.path.ends_with("/infer")) url.path.resize(url.path.size() - 6);
   if (url.path.empty()) url.path = "/v2/models/" + options.name;
   HttpClient client(url, options.timeout_ns);
-  const std::string request =
-      fmt::format("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", url.path, authority_of(url));
+  const std::string request = request_head("GET", url) + "\r\n";
   const std::string_view piece = request;
   const HttpResponse answer = TRY(client.ask({&piece, 1}, kMaxMetadata));
   if (answer.status() != 200) return environment_error("--forward", refusal(answer));

@@ -185,11 +185,12 @@ Result<void> Streams::pass_on(Batch& batch, std::uint32_t item, const Letter& le
   };
   int nothing = 0;
   const std::unique_ptr<int, decltype(untap)> tapped(&nothing, untap);
-  const std::string head = fmt::format(
-      "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n"
-      "Accept: text/event-stream, application/json\r\nConnection: close\r\n"
-      "Content-Length: {}\r\n{}\r\n",
-      url.path, authority_of(url), body.size(), letter.headers);
+  const std::string head =
+      request_head("POST", url) +
+      fmt::format(
+          "Content-Type: application/json\r\nAccept: text/event-stream, application/json\r\n"
+          "Connection: close\r\nContent-Length: {}\r\n{}\r\n",
+          body.size(), letter.headers);
   const std::array<std::string_view, 2> pieces = {head, body};
   TRY(connection->send(pieces, deadline));
   HttpResponse reader(kMaxAnswer);
