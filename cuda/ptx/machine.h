@@ -114,6 +114,8 @@ struct Launch {
   std::uint32_t dynamic_shared = 0;
   std::vector<std::byte> parameters = {};  // the parameter block, KernelInfo::parameter_bytes
   bool cooperative = false;                // the grid may synchronise: all groups make progress
+  // Of the device: of a launch so many times 32 blocks, or 2,048 threads, may wait for each other.
+  std::uint32_t units = 1;
   Checks checks = {};
   Watcher* watcher = nullptr;  // outlives the run; groups are executed by one thread then
   // Most faults kept (races, uninitialised reads and divergence go on; the others end the launch).
