@@ -366,7 +366,7 @@ WAITED: bar.sync 0;
 ld.u32 %r9, [%rd9];
 ld.global.u32 %r10, [count]; mad.lo.u32 %r9, %r10, 10000, %r9;
 )";
-const std::string kWaitForAllMemory = ".global .u32 count;\n.shared .align 4 .b8 mine[512];\n";
+const std::string kWaitForAllMemory = ".global .u32 count;\n.shared .align 4 .b8 mine[4096];\n";
 
 TEST(Grid, BlocksOfALaunchWaitForEachOther) {
   for (const bool cooperative : {true, false})
@@ -398,6 +398,28 @@ TEST(Grid, AsManyBlocksWaitForEachOtherAsUnitsHold) {
   EXPECT_THAT(run->faults(), IsEmpty());
   const auto got = device.download<std::uint32_t>(out, kBlocks * 32);
   for (std::uint32_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], kBlocks * 10'000 + i);
+}
+
+// More than the device holds wait for each other: that is said, once, and a stop ends it.
+TEST(Grid, MoreBlocksThanUnitsHoldNeverEndAndThatIsSaid) {
+  Device device(asking(kWaitForAll, kWaitForAllMemory));
+  const Words none(3 * 1024);
+  const std::uint64_t at = device.upload(none), out = device.upload(none);
+  Launch launch = device.launch("k", {4}, {768}, Parameters().add(at).add(out));
+  std::vector<std::string> said;
+  std::shared_ptr<ptx::Run> run;
+  launch.patience = {};
+  launch.stuck = [&](const std::string& text) {
+    said.push_back(text);
+    run->request_stop();
+  };
+  run = *device.machine().prepare(launch);
+  for (std::int64_t i = 0; i < run->groups(); ++i) run->execute(i);
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_THAT(said[0], testing::StartsWith("kernel k: 3 blocks are under way"));
+  EXPECT_THAT(said[0], testing::HasSubstr("; 1 have not begun"));
+  ASSERT_THAT(run->faults(), SizeIs(1));
+  EXPECT_EQ(run->faults()[0].kind, FaultKind::stopped);
 }
 
 // Long blocks that wait for nobody: more than may be under way at once, each right.

@@ -1,5 +1,7 @@
 #include "ptx/exec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -200,14 +202,35 @@ void turn_to(const RunCore& run, Worker& worker, std::unique_ptr<Block> block) {
   std::ranges::fill(worker.spans, Span{});  // of shared memory, too
 }
 
+// Of a launch of which no more blocks may begin, nor so many that a worker has: what there is to
+// say.
+std::string stuck(RunCore& run, std::uint64_t mine) {
+  const std::uint64_t all = run.launch.grid.volume(), done = run.warp_instructions;
+  const std::uint64_t left = all - std::min<std::uint64_t>(run.next_block, all) + mine;
+  const auto now = std::chrono::steady_clock::now();
+  if (left == 0 || !run.launch.stuck) return {};
+  if (run.full_since.time_since_epoch().count() == 0 || done != run.done_when_full)
+    run.full_since = now;
+  run.done_when_full = done;
+  if (now - run.full_since < run.launch.patience) return {};
+  run.full_since = now + std::chrono::years(1);
+  return fmt::format(
+      "kernel {}: {} blocks are under way, as many as the device holds at once, and none has ended "
+      "for {} s; {} have not begun. If they wait for those, it never ends",
+      run.program->kernel, run.paused.size() + 1,
+      std::chrono::duration_cast<std::chrono::seconds>(run.launch.patience).count(), left);
+}
+
 // A block of a plain launch may wait for what others do, and not be the last of those that the
 // device is said to hold: after some turns it waits behind them.
 void give_way(RunCore& run, Worker& worker, BlockRange& mine) {
   std::unique_ptr<Block> next;
+  std::string trouble;
   {
     const std::scoped_lock lock(run.mutex);
     const bool room = run.paused.size() < run.resident;
     if (room && mine.first == mine.last) mine = take_blocks(run);
+    if (!room) trouble = stuck(run, mine.last - mine.first);
     if (!room || mine.first == mine.last) {
       if (run.paused.empty()) return;
       next = std::move(run.paused.front());
@@ -215,6 +238,7 @@ void give_way(RunCore& run, Worker& worker, BlockRange& mine) {
     }
     run.paused.push_back(std::move(worker.blocks.front()));
   }
+  if (!trouble.empty()) run.launch.stuck(trouble);
   const bool begins = next == nullptr;
   turn_to(run, worker, begins ? std::make_unique<Block>() : std::move(next));
   if (begins) begin_block(run, worker, *worker.blocks.front(), mine.first++);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -76,6 +77,8 @@ struct RunCore {
   std::uint64_t resident = 0;  // most of `paused`
   std::mutex mutex;
   std::deque<std::unique_ptr<Block>> paused = {};  // began; the next one to go on is first
+  std::uint64_t done_when_full = 0;                // warp instructions of the blocks that had ended
+  std::chrono::steady_clock::time_point full_since = {};
   std::vector<Fault> faults = {};
   std::string printed = {};
   // What its threads launch: by the parameter block that they are about to fill, then in order.
