@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <new>
+#include <string_view>
 
 #include "wire/net/channel.h"
 
@@ -82,6 +83,11 @@ void Core::said(std::uint32_t where, Bytes text) {
   std::fwrite(text.data(), 1, text.size(), file);
   std::fflush(file);
   if (where == kFault) mark_fault();
+  if (where != kRefusedCode) return;
+  const std::string_view line(reinterpret_cast<const char*>(text.data()), text.size());
+  const std::lock_guard lock(refusal_mutex_);
+  refused_code_ = line.substr(0, line.find('\n'));
+  refused_.insert(refused_code_);
 }
 
 namespace {
@@ -149,6 +155,11 @@ void Core::refuse(const char* function) {
     std::fprintf(stderr, "partita remote: %s is not supported\n", function);
 }
 
+std::string Core::refused_code() {
+  const std::lock_guard lock(refusal_mutex_);
+  return refused_code_;
+}
+
 // Who started the program sees it at a file of this process, there from the failure on until the
 // program asks: it may end without a handler (_exit).
 void Core::mark_unnoticed(bool is) {
@@ -174,6 +185,7 @@ void Core::failed() {
 
 void Core::note_asked() {
   failed_launch_ = kOk;
+  if (failure() == kInvalidPtx) return;  // it may ask: what is ours to refuse is no success
   if (failure() != kOk) asked_ = true;
   if (!unnoticed_) mark_unnoticed(false);
 }
@@ -192,7 +204,10 @@ void Core::say_outcome(Status status) {
                  "did not run\n",
                  static_cast<unsigned>(status));
   if (unnoticed_)
-    std::fputs("partita remote: a launch failed, and the program did not ask for its error\n",
+    std::fputs(status == kInvalidPtx
+                   ? "partita remote: what the program did without code that was refused is no "
+                     "success\n"
+                   : "partita remote: a launch failed, and the program did not ask for its error\n",
                stderr);
   const std::lock_guard lock(refusal_mutex_);
   if (refused_.empty()) return;

@@ -42,6 +42,7 @@ class Core final : public NoticeReader {
   std::uint64_t expect_copy(std::byte* to, std::uint64_t bytes);
   // Says once that a function is not there, and again at the end.
   void refuse(const char* function);
+  std::string refused_code();  // what the server said of the last device code that it refused
   // A launch that failed, and that the program asked which error there is: until it does, the
   // failure went by unnoticed.
   void note_failed_launch(Status status);
@@ -89,6 +90,7 @@ class Core final : public NoticeReader {
   std::mutex refusal_mutex_;  // of what follows, and of the mark
   bool marked_ = false, is_child_ = false;
   std::set<std::string> refused_;
+  std::string refused_code_;
 
   std::mutex notice_mutex_;  // inside `mutex` where both are held
   std::map<std::uint64_t, Deferred> deferred_;

@@ -64,14 +64,14 @@ Status Kernels::load(Lock& lock, Module& module) {
   module.handle = {core_.new_handle()};
   module.symbols.clear();
   if (module.chosen == nullptr) {
-    const std::string what =
-        module.problem.empty()
-            ? "the program has device code for " + image::targets_text(module.members) + " only"
-            : module.problem;
+    if (module.problem.empty())
+      module.problem =
+          "the program has device code for " + image::targets_text(module.members) + " only";
     const std::string want =
         ptx_only ? "PTX (compile with -gencode arch=compute_XX,code=compute_XX)"
                  : "code for compute capability " + std::to_string(core_.device.sm());
-    std::fprintf(stderr, "partita remote: %s; the server needs %s\n", what.c_str(), want.c_str());
+    std::fprintf(stderr, "partita remote: %s; the server needs %s\n", module.problem.c_str(),
+                 want.c_str());
     return module.status = kNoImageForDevice;
   }
   return module.status = send_image(lock, module);
@@ -84,6 +84,14 @@ Status Kernels::load(Module& module) {
   const Status status = read_layouts(module);
   if (status != kOk) std::fprintf(stderr, "partita remote: %s\n", module.problem.c_str());
   return status;
+}
+
+Status Kernels::confirm(const Module& module) {
+  Lock lock(core_.mutex);
+  if (core_.link == nullptr || core_.left) return kUnloading;
+  const ModuleHave asked{.digest = digest_of(module.chosen->stored)};
+  const Status status = core_.link->call_held(lock, asked, Cause::module).status;
+  return status != kOk ? status : core_.link->failure();
 }
 
 Status Kernels::unload(Module& module) {

@@ -32,6 +32,7 @@ class Kernels {
 
   Modules& modules() { return modules_; }
   Status load(Module& module);
+  Status confirm(const Module& module);  // that is loaded: waits for what the server makes of it
   Status unload(Module& module);
   Got<const image::Layout*> layout_of(Kernel& kernel);
   Got<KernelAttributes::Reply> attributes_of(Kernel& kernel);

@@ -94,8 +94,29 @@ Status ManagedMemory::begin_work(Lock& lock, std::uint64_t stream, std::optional
   if (managed_.empty() || all_.captures.at(stream) != nullptr) return kOk;
   const bool writes = !to || managed_.find(*to);
   if (!reads && !writes) return kOk;
+  const bool works = device_turn_.load(std::memory_order_relaxed);
   if (writes) device_turn_ = true;
-  return show_device(lock);
+  if (program_turn_) return show_device(lock);
+  return works ? show_pinned(lock, stream) : kOk;
+}
+
+// Pinned memory is the program's to write while the device works, for work that it has not begun:
+// this stream goes on once it is there, and so do those in which something begins afterwards.
+Status ManagedMemory::show_pinned(Lock& lock, std::uint64_t stream) {
+  const auto sent = send_changes(lock, true, true);
+  if (!sent) return sent.error();
+  Status status = kOk;
+  if (*sent) {
+    if (event_ == 0) {
+      event_ = core_.new_handle();
+      status = core_.link->post(lock, EventCreate{.event = {event_}, .flags = kNoTiming});
+    }
+    if (status == kOk)
+      status = core_.link->post(lock, EventRecord{.event = {event_}, .stream = {stream_}});
+    on_its_way_ = true;
+  }
+  if (!on_its_way_ || status != kOk) return status;
+  return core_.link->post(lock, StreamWaitEvent{.stream = {stream}, .event = {event_}});
 }
 
 // It could touch managed memory while work runs, and nobody would know.
@@ -107,11 +128,11 @@ Status ManagedMemory::check_callback() {
 
 // Waited for: what comes next may run in any stream.
 Status ManagedMemory::show_device(Lock& lock) {
-  if (!program_turn_) return kOk;
   const auto sent = send_changes(lock, attached_, false);
   if (!sent) return sent.error();
   program_turn_ = attached_ || !device_turn_;
   if (!*sent) return kOk;
+  on_its_way_ = false;
   return core_.link->call_held(lock, StreamSync{.stream = {stream_}}, Cause::managed).status;
 }
 
@@ -150,6 +171,7 @@ Status ManagedMemory::end_work(Lock& lock) {
       core_.refuse("managed memory that program and device change at the same time");
   }
   program_turn_ = true;
+  on_its_way_ = false;
   device_turn_ = !all_.streams.idle();
   return kOk;
 }
@@ -157,8 +179,8 @@ Status ManagedMemory::end_work(Lock& lock) {
 void ManagedMemory::clear(bool child) {
   if (child) managed_.forget();
   managed_.clear();
-  stream_ = 0;
-  program_turn_ = attached_ = device_turn_ = false;
+  stream_ = event_ = 0;
+  program_turn_ = on_its_way_ = attached_ = device_turn_ = false;
 }
 
 }  // namespace partita::remote::client

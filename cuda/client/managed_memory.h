@@ -53,13 +53,15 @@ class ManagedMemory {
  private:
   Status share(Lock& lock, const Block& block);
   Status show_device(Lock& lock);  // what the program changed
+  Status show_pinned(Lock& lock, std::uint64_t stream);
   // As Managed::take_changes. Whether there was anything.
   Got<bool> send_changes(Lock& lock, bool exactly, bool adopted);
 
   Session& all_;
   Core& core_;
   Managed managed_;
-  std::uint64_t stream_ = 0;
+  std::uint64_t stream_ = 0, event_ = 0;          // event_: when what was sent last is there
+  bool on_its_way_ = false;                       // and nobody has waited for it
   bool program_turn_ = false, attached_ = false;  // the program may have changed managed memory
   bool adopted_more_ = false;
   std::atomic<bool> device_turn_ = false;         // the device may have

@@ -24,6 +24,7 @@ inline constexpr Status kInvalidDevice = 101;
 inline constexpr Status kInvalidImage = 200;
 inline constexpr Status kInvalidContext = 201;
 inline constexpr Status kNoImageForDevice = 209;
+inline constexpr Status kInvalidPtx = 218;  // device code that the server refused
 inline constexpr Status kInvalidHandle = 400;
 inline constexpr Status kNotFound = 500;
 inline constexpr Status kNotReady = 600;

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <bit>
 #include <functional>
 #include <numeric>
+#include <thread>
 
 #include "ptx/memory.h"
 #include "ptx/testing/machine_fixture.h"
@@ -351,19 +353,89 @@ END:
   }
 }
 
-TEST(Grid, BlocksOfACooperativeLaunchWaitForEachOther) {
-  // Each block adds one to a counter, then waits until all did.
-  const std::string body = R"(
+// Each block keeps its numbers in shared memory, adds one to a counter, and waits until all did.
+const std::string kWaitForAll = R"(
+mov.u64 %rd9, mine; cvta.shared.u64 %rd9, %rd9;
+mul.wide.u32 %rd10, %r4, 4; add.u64 %rd9, %rd9, %rd10;
+st.u32 [%rd9], %r1; bar.sync 0;
 setp.ne.u32 %p1, %r4, 0; @%p1 bra WAITED;
 red.global.add.u32 [count], 1;
 SPIN: ld.acquire.gpu.global.u32 %r10, [count]; mov.u32 %r11, %nctaid.x;
 setp.ne.u32 %p2, %r10, %r11; @%p2 bra SPIN;
 WAITED: bar.sync 0;
-ld.global.u32 %r9, [count];
+ld.u32 %r9, [%rd9];
+ld.global.u32 %r10, [count]; mad.lo.u32 %r9, %r10, 10000, %r9;
 )";
-  const Outcome r = outcome(asking(body, ".global .u32 count;\n"), Words(12 * 40), {12}, true);
+const std::string kWaitForAllMemory = ".global .u32 count;\n.shared .align 4 .b8 mine[4096];\n";
+
+TEST(Grid, BlocksOfALaunchWaitForEachOther) {
+  for (const bool cooperative : {true, false})
+    for (const std::uint32_t threads : {32U, 40U}) {
+      const Outcome r =
+          outcome(asking(kWaitForAll, kWaitForAllMemory), Words(12 * threads), {12}, cooperative);
+      EXPECT_THAT(r.faults, IsEmpty());
+      for (std::uint32_t i = 0; i < r.out.size(); ++i) EXPECT_EQ(r.out[i], 120'000 + i);
+    }
+}
+
+// As many as the device holds, on fewer threads than it has units.
+TEST(Grid, AsManyBlocksWaitForEachOtherAsUnitsHold) {
+  constexpr std::uint32_t kUnits = 3, kBlocks = 32 * kUnits;
+  Device device(asking(kWaitForAll, kWaitForAllMemory));
+  const Words none(kBlocks * 32);
+  const std::uint64_t at = device.upload(none), out = device.upload(none);
+  Launch launch = device.launch("k", {kBlocks}, {32}, Parameters().add(at).add(out));
+  launch.units = kUnits;
+  const auto run = *device.machine().prepare(launch);
+  {
+    std::atomic<std::int64_t> next = 0;
+    const auto work = [&] {
+      for (std::int64_t i = next++; i < run->groups(); i = next++) run->execute(i);
+    };
+    const std::jthread other(work);
+    work();
+  }
+  EXPECT_THAT(run->faults(), IsEmpty());
+  const auto got = device.download<std::uint32_t>(out, kBlocks * 32);
+  for (std::uint32_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], kBlocks * 10'000 + i);
+}
+
+// More than the device holds wait for each other: that is said, once, and a stop ends it.
+TEST(Grid, MoreBlocksThanUnitsHoldNeverEndAndThatIsSaid) {
+  Device device(asking(kWaitForAll, kWaitForAllMemory));
+  const Words none(3 * 1024);
+  const std::uint64_t at = device.upload(none), out = device.upload(none);
+  Launch launch = device.launch("k", {4}, {768}, Parameters().add(at).add(out));
+  std::vector<std::string> said;
+  std::shared_ptr<ptx::Run> run;
+  launch.patience = {};
+  launch.stuck = [&](const std::string& text) {
+    said.push_back(text);
+    run->request_stop();
+  };
+  run = *device.machine().prepare(launch);
+  for (std::int64_t i = 0; i < run->groups(); ++i) run->execute(i);
+  ASSERT_THAT(said, SizeIs(1));
+  EXPECT_THAT(said[0], testing::StartsWith("kernel k: 3 blocks are under way"));
+  EXPECT_THAT(said[0], testing::HasSubstr("; 1 have not begun"));
+  ASSERT_THAT(run->faults(), SizeIs(1));
+  EXPECT_EQ(run->faults()[0].kind, FaultKind::stopped);
+}
+
+// Long blocks that wait for nobody: more than may be under way at once, each right.
+TEST(Grid, LongBlocksGiveWayAndEnd) {
+  const std::string body = R"(
+mov.u32 %r10, 0; mov.u32 %r12, %ctaid.x; and.b32 %r12, %r12, 3; mul.lo.u32 %r12, %r12, 5000;
+MORE: mad.lo.u32 %r9, %r9, 3, %r1; add.u32 %r10, %r10, 1;
+setp.lt.u32 %p1, %r10, %r12; @%p1 bra MORE;
+)";
+  const Outcome r = outcome(asking(body), Words(70 * 32), {70});
   EXPECT_THAT(r.faults, IsEmpty());
-  for (const std::uint32_t got : r.out) EXPECT_EQ(got, 12U);
+  for (std::uint32_t i = 0; i < r.out.size(); ++i) {
+    std::uint32_t want = i;
+    for (std::uint32_t n = 1; n < i / 32 % 4 * 5000; ++n) want = want * 3 + i;
+    ASSERT_EQ(r.out[i], want) << i;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "ptx/exec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -29,6 +31,23 @@ bool AlignedBytes::reserve(std::size_t bytes) {
 }
 
 namespace {
+
+struct BlockRange {
+  std::uint64_t first = 0, last = 0;
+};
+
+// The next blocks of the launch that nobody has begun; none where there are no more.
+BlockRange take_blocks(RunCore& run) {
+  const std::uint64_t all = run.launch.grid.volume();
+  const std::uint64_t first =
+      std::min(run.next_block.fetch_add(run.per_group, std::memory_order_relaxed), all);
+  return {first, std::min(first + run.per_group, all)};
+}
+
+void know_memory(Arena& arena, Worker& worker) {
+  worker.table_version = arena.version();
+  worker.table = arena.table();
+}
 
 template <class T>
 void spread(std::byte* registers, std::uint32_t slot, T value) {
@@ -174,10 +193,78 @@ void end_block(RunCore& run, Block& block) {
   run.warp_instructions.fetch_add(warps, std::memory_order_relaxed);
 }
 
-void run_alone(RunCore& run, Block& block) {
-  while (block.live_threads > 0 && !block.failed)
+// The worker goes on with a block that it did not begin, or with another one than it had.
+void turn_to(const RunCore& run, Worker& worker, std::unique_ptr<Block> block) {
+  Block& now = *(worker.blocks.front() = std::move(block));
+  now.worker = &worker;
+  for (Warp& w : now.warps) w.spans = worker.spans.data();
+  if (worker.table_version != run.arena->version()) know_memory(*run.arena, worker);
+  std::ranges::fill(worker.spans, Span{});  // of shared memory, too
+}
+
+// Of a launch of which no more blocks may begin, nor so many that a worker has: what there is to
+// say.
+std::string stuck(RunCore& run, std::uint64_t mine) {
+  const std::uint64_t all = run.launch.grid.volume(), done = run.warp_instructions;
+  const std::uint64_t left = all - std::min<std::uint64_t>(run.next_block, all) + mine;
+  const auto now = std::chrono::steady_clock::now();
+  if (left == 0 || !run.launch.stuck) return {};
+  if (run.full_since.time_since_epoch().count() == 0 || done != run.done_when_full)
+    run.full_since = now;
+  run.done_when_full = done;
+  if (now - run.full_since < run.launch.patience) return {};
+  run.full_since = now + std::chrono::years(1);
+  return fmt::format(
+      "kernel {}: {} blocks are under way, as many as the device holds at once, and none has ended "
+      "for {} s; {} have not begun. If they wait for those, it never ends",
+      run.program->kernel, run.paused.size() + 1,
+      std::chrono::duration_cast<std::chrono::seconds>(run.launch.patience).count(), left);
+}
+
+// A block of a plain launch may wait for what others do, and not be the last of those that the
+// device is said to hold: after some turns it waits behind them.
+void give_way(RunCore& run, Worker& worker, BlockRange& mine) {
+  std::unique_ptr<Block> next;
+  std::string trouble;
+  {
+    const std::scoped_lock lock(run.mutex);
+    const bool room = run.paused.size() < run.resident;
+    if (room && mine.first == mine.last) mine = take_blocks(run);
+    if (!room) trouble = stuck(run, mine.last - mine.first);
+    if (!room || mine.first == mine.last) {
+      if (run.paused.empty()) return;
+      next = std::move(run.paused.front());
+      run.paused.pop_front();
+    }
+    run.paused.push_back(std::move(worker.blocks.front()));
+  }
+  if (!trouble.empty()) run.launch.stuck(trouble);
+  const bool begins = next == nullptr;
+  turn_to(run, worker, begins ? std::make_unique<Block>() : std::move(next));
+  if (begins) begin_block(run, worker, *worker.blocks.front(), mine.first++);
+}
+
+void run_one(RunCore& run, Worker& worker, BlockRange& mine) {
+  for (int turns = 1; !worker.blocks.front()->failed; ++turns) {
+    Block& block = *worker.blocks.front();
+    if (block.live_threads == 0) break;
     if (!turn(run, block)) report_deadlock(block);
-  end_block(run, block);
+    if (turns % kTurnsOfBlock == 0 && block.live_threads > 0 && !block.failed)
+      give_way(run, worker, mine);
+  }
+  end_block(run, *worker.blocks.front());
+}
+
+// A worker that has nothing left goes on with a block that waits for its turn, so that none is left
+// when all workers are done.
+bool go_on_with_paused(RunCore& run, Worker& worker) {
+  std::unique_lock lock(run.mutex);
+  if (run.paused.empty()) return false;
+  auto next = std::move(run.paused.front());
+  run.paused.pop_front();
+  lock.unlock();
+  turn_to(run, worker, std::move(next));
+  return true;
 }
 
 void run_in_turns(RunCore& run, Worker& worker, std::size_t count) {
@@ -186,7 +273,7 @@ void run_in_turns(RunCore& run, Worker& worker, std::size_t count) {
     bool progress = false;
     left = 0;
     for (std::size_t i = 0; i < count && !failed; ++i) {
-      Block& block = worker.blocks[i];
+      Block& block = *worker.blocks[i];
       if (block.live_threads == 0) continue;
       ++left;
       progress = turn(run, block) || progress;
@@ -194,12 +281,12 @@ void run_in_turns(RunCore& run, Worker& worker, std::size_t count) {
     }
     if (left == 0 || progress || failed) continue;
     for (std::size_t i = 0; i < count && !failed; ++i)
-      if (worker.blocks[i].live_threads > 0) {
-        report_deadlock(worker.blocks[i]);
+      if (worker.blocks[i]->live_threads > 0) {
+        report_deadlock(*worker.blocks[i]);
         failed = true;
       }
   }
-  for (std::size_t i = 0; i < count; ++i) end_block(run, worker.blocks[i]);
+  for (std::size_t i = 0; i < count; ++i) end_block(run, *worker.blocks[i]);
 }
 
 }  // namespace
@@ -259,29 +346,29 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
            {.kind = FaultKind::illegal, .about = "there is no memory for the block"});
 }
 
-void execute_blocks(RunCore& run, Worker& worker, std::uint64_t first, std::uint64_t last) {
-  const std::uint64_t now = run.arena->version();
-  const bool changed = worker.table_version != now;
-  if (changed) {
-    worker.table = run.arena->table();
-    worker.table_version = now;
-  }
-  const bool together = run.launch.cooperative;
+void execute_blocks(RunCore& run, Worker& worker) {
+  const bool changed = worker.table_version != run.arena->version();
+  if (changed) know_memory(*run.arena, worker);
   if (worker.spans_of != run.serial || changed) {
     worker.spans.assign(run.program->spans, {});
     worker.spans_of = run.serial;
   }
-  const std::size_t count = together ? static_cast<std::size_t>(last - first) : 1;
-  if (worker.blocks.size() < count) worker.blocks.resize(count);
+  BlockRange mine = take_blocks(run);
+  const bool together = run.launch.cooperative;
+  const std::size_t count = together ? static_cast<std::size_t>(mine.last - mine.first) : 1;
+  while (worker.blocks.size() < count) worker.blocks.push_back(std::make_unique<Block>());
   if (together) {
-    for (std::size_t i = 0; i < count; ++i) begin_block(run, worker, worker.blocks[i], first + i);
+    for (std::size_t i = 0; i < count; ++i)
+      begin_block(run, worker, *worker.blocks[i], mine.first + i);
     run_in_turns(run, worker, count);
     return;
   }
-  for (std::uint64_t linear = first; linear < last; ++linear) {
-    if (run.ended.load(std::memory_order_relaxed)) return;
-    begin_block(run, worker, worker.blocks[0], linear);
-    run_alone(run, worker.blocks[0]);
+  while (!run.ended.load(std::memory_order_relaxed)) {
+    if (mine.first < mine.last)
+      begin_block(run, worker, *worker.blocks.front(), mine.first++);
+    else if (!go_on_with_paused(run, worker))
+      return;
+    run_one(run, worker, mine);
   }
 }
 

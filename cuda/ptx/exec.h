@@ -5,6 +5,8 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,6 +24,7 @@ namespace partita::ptx {
 inline constexpr std::int32_t kSliceBranches = 256;  // then stop and fairness are looked at
 inline constexpr std::uint32_t kFairSlice = 4;    // of so many, one goes to any group of the warp
 inline constexpr std::int32_t kSlicesOfWarp = 4;  // then another warp has its turn
+inline constexpr int kTurnsOfBlock = 4;           // then another block of the launch has its turn
 inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
 inline constexpr unsigned kBarriers = 16;
 inline constexpr std::uint64_t kMaxRaceBlocks = std::uint64_t{1} << 20;  // larger grids: no check
@@ -51,6 +54,8 @@ struct AlignedBytes {
   bool reserve(std::size_t bytes);  // content is zero afterwards where it grew
 };
 
+struct Block;
+
 // Shared by the workers of one launch.
 struct RunCore {
   std::shared_ptr<const Loaded> loaded;
@@ -67,7 +72,13 @@ struct RunCore {
   std::atomic<bool> stop = false;   // asked for from outside
   std::atomic<bool> ended = false;  // a fault ended the launch
   std::atomic<std::uint64_t> thread_instructions = 0, warp_instructions = 0;
+  std::uint64_t per_group = 1;  // blocks
+  std::atomic<std::uint64_t> next_block = 0;
+  std::uint64_t resident = 0;  // most of `paused`
   std::mutex mutex;
+  std::deque<std::unique_ptr<Block>> paused = {};  // began; the next one to go on is first
+  std::uint64_t done_when_full = 0;                // warp instructions of the blocks that had ended
+  std::chrono::steady_clock::time_point full_since = {};
   std::vector<Fault> faults = {};
   std::string printed = {};
   // What its threads launch: by the parameter block that they are about to fill, then in order.
@@ -154,12 +165,13 @@ struct Worker {
   std::uint64_t table_version = 0;
   std::vector<Span> spans = {};  // Warp::spans
   std::uint64_t spans_of = 0;    // run
-  std::vector<Block> blocks = {};
+  std::vector<std::unique_ptr<Block>> blocks = {};  // more than one of a cooperative launch
   alignas(64) std::byte bounce[kLanes][32];
 };
 
-// Runs the blocks first .. last-1: one after the other, or in turns (cooperative).
-void execute_blocks(RunCore& run, Worker& worker, std::uint64_t first, std::uint64_t last);
+// Runs the blocks of one group: one after the other, or in turns (cooperative). One that takes long
+// gives way to others that did not begin or gave way before, and whoever is free goes on with it.
+void execute_blocks(RunCore& run, Worker& worker);
 void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linear);
 
 void begin_shadows(Block& block, std::uint32_t shared_bytes, std::uint32_t shift);

@@ -195,6 +195,7 @@ bool begin_launch(const Op* op, Warp& w, const CallSite& site, unsigned lane) {
                       .grid = extent(w, site, 1, lane),
                       .block = extent(w, site, 2, lane),
                       .dynamic_shared = static_cast<std::uint32_t>(argument(w, site, 3, lane)),
+                      .units = run.launch.units,
                       .checks = run.launch.checks,
                       .max_faults = run.launch.max_faults};
   return true;

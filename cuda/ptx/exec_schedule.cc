@@ -111,8 +111,7 @@ const Op* slice_end(Warp& w, std::uint32_t pc) {
     return nullptr;
   }
   const std::int32_t slices = ++block.slices[w.index] & 0xffff;
-  const bool alone = run.warps == 1 && !run.launch.cooperative;
-  if (!alone && (run.launch.cooperative || slices % kSlicesOfWarp == 0)) {
+  if (run.launch.cooperative || slices % kSlicesOfWarp == 0) {
     wait_at(w, pc, w.mask);
     return nullptr;
   }

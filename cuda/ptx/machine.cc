@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint64_t kMaxBlocks = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMaxTogether = 4096;  // blocks of a cooperative launch
 constexpr std::uint64_t kBlocksAtOnce = 8;    // of a group, where there are many
+constexpr std::uint64_t kBlocksOfUnit = 32, kWarpsOfUnit = 64;  // at the same time, at most
 constexpr std::uint64_t kWorkspaceBytes = 256;
 constexpr int kMaxDepth = 24;  // of launches by kernels, as CUDA has it
 
@@ -43,13 +44,13 @@ Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
 
 class RunImpl final : public Run {
  public:
-  RunImpl(std::shared_ptr<Shared> shared, std::uint64_t per_group)
-      : shared_(std::move(shared)), per_group_(per_group) {}
+  explicit RunImpl(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
 
   RunCore& core() { return core_; }
 
   std::int64_t groups() const override {
-    return static_cast<std::int64_t>((core_.launch.grid.volume() + per_group_ - 1) / per_group_);
+    return static_cast<std::int64_t>((core_.launch.grid.volume() + core_.per_group - 1) /
+                                     core_.per_group);
   }
 
   void execute(std::int64_t group) noexcept override {
@@ -78,11 +79,9 @@ class RunImpl final : public Run {
  private:
   void execute_group(std::int64_t group) noexcept {
     if (group < 0 || group >= groups() || core_.ended.load(std::memory_order_relaxed)) return;
-    const std::uint64_t first = static_cast<std::uint64_t>(group) * per_group_;
-    const std::uint64_t last = std::min(first + per_group_, core_.launch.grid.volume());
     if (core_.stop.load(std::memory_order_relaxed)) return note_stopped();
     std::unique_ptr<Worker> worker = take();
-    execute_blocks(core_, *worker, first, last);
+    execute_blocks(core_, *worker);
     const std::scoped_lock lock(shared_->mutex);
     shared_->workers.push_back(std::move(worker));
   }
@@ -112,7 +111,6 @@ class RunImpl final : public Run {
   }
 
   std::shared_ptr<Shared> shared_;
-  std::uint64_t per_group_;
   mutable RunCore core_;
   std::atomic<std::int64_t> done_ = 0;  // groups
   Run* child_ = nullptr;                // of core_.mutex: the launch of a thread under way
@@ -331,10 +329,10 @@ Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
   Arena& arena = *shared->arena;
   arena.before_launch(launch.checks.uninitialised);
   const std::uint64_t blocks = launch.grid.volume();
-  const std::uint64_t per_group =
-      launch.cooperative ? blocks : std::clamp<std::uint64_t>(blocks / 1024, 1, kBlocksAtOnce);
-  auto run = std::make_shared<RunImpl>(shared, per_group);
+  auto run = std::make_shared<RunImpl>(shared);
   RunCore& core = run->core();
+  core.per_group =
+      launch.cooperative ? blocks : std::clamp<std::uint64_t>(blocks / 1024, 1, kBlocksAtOnce);
   core.program = &loaded->programs[launch.kernel.index];
   core.loaded = std::move(loaded);
   core.launch = std::move(launch);
@@ -351,6 +349,7 @@ Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
   core.workspace = core.launch.cooperative ? shared->workspace : 0;
   core.threads = static_cast<std::uint32_t>(core.launch.block.volume());
   core.warps = (core.threads + kLanes - 1) / kLanes;
+  core.resident = std::min(kBlocksOfUnit, kWarpsOfUnit / core.warps) * core.launch.units;
   core.shared_bytes = info.shared_bytes;
   if (core.launch.dynamic_shared != 0)
     core.shared_bytes = (info.shared_bytes + 15) / 16 * 16 + core.launch.dynamic_shared;

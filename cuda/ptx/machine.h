@@ -10,8 +10,10 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -114,6 +116,12 @@ struct Launch {
   std::uint32_t dynamic_shared = 0;
   std::vector<std::byte> parameters = {};  // the parameter block, KernelInfo::parameter_bytes
   bool cooperative = false;                // the grid may synchronise: all groups make progress
+  // Of the device: of a launch so many times 32 blocks, or 2,048 threads, may wait for each other.
+  std::uint32_t units = 1;
+  // Told by a thread that executes where so many are under way, none has ended for `patience`, and
+  // others have not begun: they may wait for those.
+  std::function<void(const std::string&)> stuck = {};
+  std::chrono::nanoseconds patience = std::chrono::seconds(30);
   Checks checks = {};
   Watcher* watcher = nullptr;  // outlives the run; groups are executed by one thread then
   // Most faults kept (races, uninitialised reads and divergence go on; the others end the launch).

@@ -153,6 +153,7 @@ struct Completed {
     held,     // HoldWork with this tag; resume(hold)
     fault,    // the device is dead: `status`, `text`
     found,    // a check found something: `text`
+    noted,    // what people may want to know: `text`
     printed,  // by kernels: `text`
   };
   Kind kind = Kind::reached;

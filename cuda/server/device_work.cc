@@ -88,6 +88,8 @@ void DeviceWork::complete(Completed& completed) {
       return out_.say(kFault, completed.text);
     case Completed::Kind::found:
       return out_.say(kFault, completed.text);
+    case Completed::Kind::noted:
+      return out_.say(kToError, completed.text);
     case Completed::Kind::printed:
       return out_.say(kToOutput, completed.text);
     default:

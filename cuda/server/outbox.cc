@@ -38,7 +38,8 @@ void Outbox::refused(std::string_view operation, const Refused& why) {
   if (sticky == 0) sticky = why.status;
   if (why.reason.empty()) return;  // a device that is dead says so once
   ++counts.refused;
-  say(kToError, fmt::format("{}: {}", operation, why.reason));
+  say(why.status == kInvalidPtx ? kRefusedCode : kToError,
+      fmt::format("{}: {}", operation, why.reason));
 }
 
 void Outbox::broken(const Error& error) {

@@ -690,9 +690,9 @@ struct Call {
   FIELDS(token)
   using Reply = NoReply;
 };
-// What kernels printed (standard output), what they did wrong (a fault; to standard error) or why
-// something was refused (error).
-enum SaidTo : std::uint32_t { kToOutput = 0, kToError = 1, kFault = 2 };
+// What kernels printed (standard output), what they did wrong (a fault; to standard error), or why
+// something was refused (error; where it is device code the client says it again at the end).
+enum SaidTo : std::uint32_t { kToOutput = 0, kToError = 1, kFault = 2, kRefusedCode = 3 };
 struct Said {
   static constexpr Spec kSpec{"said", 115, Completion::async};
   std::uint32_t to_error = kToOutput;  // SaidTo

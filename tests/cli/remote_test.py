@@ -56,6 +56,31 @@ int main() {
 }
 """
 
+# A program of the driver interface that looks at no error: both with a kernel that cannot run here.
+REFUSED = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+KERNEL = ".visible .entry %s() { %s ret; }"
+HEAD = ".version 8.0\\n.target sm_90a\\n.address_size 64\\n"
+BAD = KERNEL % ("bad", "wgmma.fence.sync.aligned;")
+cuda.cuInit(0)
+context, module, function = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+code = (HEAD + BAD + (KERNEL % ("good", "") if "good" in sys.argv else "")).encode()
+if "log" in sys.argv:
+    for code in (code, b"no code", (HEAD + KERNEL % ("good", "")).encode()):
+        log = ctypes.create_string_buffer(b"before", 60)
+        options = (ctypes.c_int * 2)(6, 5)
+        values = (ctypes.c_void_p * 2)(60, ctypes.addressof(log))
+        status = cuda.cuModuleLoadDataEx(ctypes.byref(module), code, 2, options, values)
+        print(status, values[0] or 0, log.value.decode(), sep="|")
+        cuda.cuDevicePrimaryCtxReset_v2(0)
+cuda.cuModuleLoadData(ctypes.byref(module), code)
+cuda.cuModuleGetFunction(ctypes.byref(function), module, b"bad")
+cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+cuda.cuCtxSynchronize()
+"""
+
 
 def remote(*words, cwd=None, environment=None):
     return subprocess.run([PROGRAM, "remote", *words], cwd=cwd, capture_output=True, text=True,
@@ -195,6 +220,25 @@ class ProgramsTest(CliTest):
         asks = remote("run", "--", "sh", "-c", f"'{faulty}' bounds || exit 0")
         self.assertEqual(asks.returncode, 0, asks.stdout + asks.stderr)
         self.assertNotIn("did not ask", asks.stderr)
+
+    def test_code_that_is_refused_is_no_success(self):
+        """Alone in its module or beside a good kernel; the program asks, and looks at nothing."""
+        for words in ((), ("good", )):
+            result = remote("run", "--", "python3", "-c", REFUSED, *words)
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            end = result.stderr.split("the session ended with error 218")[1]
+            self.assertRegex(end, "refused in this program: .*'wgmma.fence.sync.aligned' is not")
+            self.assertIn("no success", end)
+            self.assertNotIn("did not ask", end)
+
+    def test_what_is_wrong_with_code_is_in_the_programs_log(self):
+        """Cut where the buffer ends; nothing where nothing is wrong."""
+        result = remote("run", "--", "python3", "-c", REFUSED, "log")
+        refused, none, good = result.stdout.splitlines()
+        text = "module_load: ptx:4: 'wgmma.fence.sync.aligned' is not supported"[:59]
+        self.assertEqual(refused, f"218|59|{text}", result.stderr)
+        self.assertRegex(none, r"209\|\d+\|.*neither PTX nor a cubin")
+        self.assertEqual(good, "0|0|", result.stderr)
 
     def test_a_program_that_ran_nothing_is_no_success(self):
         """It looks at no error and leaves without exit handlers."""

@@ -10,7 +10,7 @@
 namespace partita::remote::test {
 namespace {
 
-constexpr int kUnsupported = 15, kNotTurned = 0, kTurned = 1;
+constexpr int kInvalid = 7, kUnsupported = 15, kNotTurned = 0, kTurned = 1;
 
 template <class T>
 struct Numbers {  // on the device and here
@@ -179,6 +179,36 @@ TEST_P(Blas, Vectors) {
     // Against the order of memory they are refused, not done wrong.
     SAME(with.blas.call("cublasDaxpy_v2", with.handle, 10, &alpha, x.read(), -1, y.there, 2),
          kUnsupported);
+  });
+}
+
+// Both against the order of memory are both along it; no increment at all is no matrix's, and the
+// norm of what has none is 0.
+TEST_P(Blas, VectorsFromTheEnd) {
+  run([](Libraries& with) {
+    Numbers<double> x(with.cuda, 30, 6), y(with.cuda, 30, 7);
+    const double alpha = -3, beta = 2;
+    SAME(with.blas.call("cublasDaxpy_v2", with.handle, 5, &alpha, x.read(), -1, y.there, -2), 0);
+    std::vector<double> wanted = y.here;
+    for (std::size_t i = 0; i < 5; ++i) wanted[i * 2] += alpha * x.here[i];
+    NEED(y.now() == wanted);
+    double dot = 0, sum = 0, norm = 0;
+    SAME(with.blas.call("cublasDdot_v2", with.handle, 10, x.read(), -2, y.read(), -3, &dot), 0);
+    for (std::size_t i = 0; i < 10; ++i) sum += x.here[i * 2] * wanted[i * 3];
+    SAME(dot, sum);
+    for (const int by : {0, -1}) {
+      const int refused = by == 0 ? kInvalid : kUnsupported;
+      SAME(with.blas.call("cublasDgemv_v2", with.handle, kNotTurned, 2, 2, &alpha, x.read(), 2,
+                          x.read(), by, &beta, y.there, 1),
+           refused);
+      SAME(with.blas.call("cublasDger_v2", with.handle, 2, 2, &alpha, x.read(), 1, x.read(), by,
+                          y.there, 2),
+           refused);
+      norm = 7;
+      SAME(with.blas.call("cublasDnrm2_v2", with.handle, 10, x.read(), by, &norm), 0);
+      SAME(norm, 0);
+    }
+    NEED(y.now() == wanted);
   });
 }
 

@@ -284,6 +284,32 @@ TEST_F(PinnedMemory, WhereItsAddressIsTaken) {
   EXPECT_EQ(in_child(server.address(), elsewhere), 0);
 }
 
+// What the program writes before it launches a kernel the kernel sees, also where others run: each
+// reads its own place, in either stream.
+TEST_F(PinnedMemory, IsSeenAsItIsAtEachLaunch) {
+  HostServer server(private_address(), test_kernels());
+  const auto launches = [] {
+    const Library cuda(kRuntime);
+    Program program(cuda);
+    constexpr std::size_t n = 40, kApart = 2000;
+    float* pinned = nullptr;
+    SAME(cuda.call("cudaHostAlloc", &pinned, n * kApart * 4, 2U), 0);
+    const There<float> zeros(cuda, std::vector<float>(n)), out(cuda, std::vector<float>(n));
+    void* streams[2] = {};
+    for (void*& stream : streams) SAME(cuda.call("cudaStreamCreateWithFlags", &stream, 1U), 0);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i % 4 != 3) pinned[i * kApart] = static_cast<float>(i + 1);
+      if (i % 4 == 2) pinned[(i + 1) * kApart] = static_cast<float>(i + 2);  // for the next, too
+      SAME(program.launch(program.vadd, {1}, {1}, streams[i % 2], pinned + i * kApart, zeros.at,
+                          out.at + i, 1U),
+           0);
+    }
+    SAME(cuda.call("cudaDeviceSynchronize"), 0);
+    for (std::size_t i = 0; i < n; ++i) SAME(out.now()[i], static_cast<float>(i + 1));
+  };
+  EXPECT_EQ(in_child(server.address(), launches), 0);
+}
+
 // Pinned memory may be called the device's in a copy, the program's other memory may not.
 TEST_F(PinnedMemory, InCopies) {
   HostServer server(private_address(), test_kernels());

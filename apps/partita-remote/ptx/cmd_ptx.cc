@@ -401,6 +401,7 @@ Result<Exit> run_ptx(Context& context, const PtxFlags& flags, Debugger* debugger
                                      .dynamic_shared = flags.shared,
                                      .parameters = std::move(parameters),
                                      .cooperative = flags.cooperative,
+                                     .units = static_cast<std::uint32_t>(flags.units),
                                      .checks = *checks,
                                      .watcher = debugger});
   if (!run) return bad_input("", run.error().message);

@@ -192,7 +192,8 @@ int gemv(void* handle, int operation, std::int64_t m, std::int64_t n, const void
          const MatrixArgument& y) {
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr || beta == nullptr || operation < 0 || operation > 2) return kInvalid;
-  if (x.step < 1 || y.step < 1) return refused("vectors from the end");
+  if (x.step == 0 || y.step == 0) return kInvalid;
+  if (x.step < 0 || y.step < 0) return refused("vectors from the end");
   const bool turned = is_transposed(operation);
   const Sizes sizes{.m = 1, .n = turned ? n : m, .k = turned ? m : n};
   return product(handle, turned ? 0U : kTransposedB, type_of<T>(), type_of<T>(), sizes, x, a, y,
@@ -203,19 +204,24 @@ template <class T>
 int ger(void* handle, std::int64_t m, std::int64_t n, const void* alpha, const MatrixArgument& x,
         const MatrixArgument& y, const MatrixArgument& a) {
   if (handle == nullptr) return kNotInitialized;
-  if (alpha == nullptr) return kInvalid;
-  if (x.step < 1 || y.step < 1) return refused("vectors from the end");
+  if (alpha == nullptr || x.step == 0 || y.step == 0) return kInvalid;
+  if (x.step < 0 || y.step < 0) return refused("vectors from the end");
   return product(handle, kTransposedA, type_of<T>(), type_of<T>(), {m, n, 1}, x, y, a,
                  factors<T>(*static_cast<BlasHandle*>(handle), alpha, nullptr, T{1}));
 }
 
+// Two vectors, element by element: both from the end is both from the begin.
+bool from_the_begin(MatrixArgument& x, MatrixArgument& y) {
+  if (x.step < 0 && y.step < 0) x.step = -x.step, y.step = -y.step;
+  return x.step > 0 && y.step > 0;
+}
+
 template <class T>
-int axpy(void* handle, std::int64_t n, const void* alpha, const MatrixArgument& x,
-         const MatrixArgument& y) {
+int axpy(void* handle, std::int64_t n, const void* alpha, MatrixArgument x, MatrixArgument y) {
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr) return kInvalid;
   if (n <= 0) return kSuccess;
-  if (x.step < 1 || y.step < 1) return refused("vectors from the end");
+  if (!from_the_begin(x, y)) return refused("vectors from the end");
   const BlasHandle& is = *static_cast<BlasHandle*>(handle);
   return product(handle, 0, type_of<T>(), type_of<T>(), {1, n, 1},
                  {handle_of(place_of(is, T{1})), 1}, x, y, factors<T>(is, alpha, nullptr, T{1}));
@@ -264,11 +270,10 @@ std::vector<double> fetched(const BlasHandle& is, std::uint64_t from, std::int64
 }
 
 // What keeps a sum from being asked for; 0: nothing.
-int wrong(const void* handle, const MatrixArgument& x, const MatrixArgument& y,
-          const void* result) {
+int wrong(const void* handle, MatrixArgument& x, MatrixArgument& y, const void* result) {
   if (handle == nullptr) return kNotInitialized;
   if (result == nullptr) return kInvalid;
-  if (x.step < 1 || y.step < 1) return refused("vectors from the end");
+  if (!from_the_begin(x, y)) return refused("vectors from the end");
   const BlasHandle& is = *static_cast<const BlasHandle*>(handle);
   if (!is.on_device() && spoils_capture(is.stream))
     return refused("a sum for the program from a captured stream");
@@ -276,8 +281,7 @@ int wrong(const void* handle, const MatrixArgument& x, const MatrixArgument& y,
 }
 
 // Into memory on the device, which is fetched where the program wants it here.
-int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgument& y,
-        float* result) {
+int dot(void* handle, std::int64_t n, MatrixArgument x, MatrixArgument y, float* result) {
   if (const int status = wrong(handle, x, y, result); status != kSuccess) return status;
   BlasHandle& is = *static_cast<BlasHandle*>(handle);
   if (n <= 0 && !is.on_device()) {
@@ -295,8 +299,7 @@ int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgum
   return status_of(status);
 }
 
-int dot(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgument& y,
-        double* result) {
+int dot(void* handle, std::int64_t n, MatrixArgument x, MatrixArgument y, double* result) {
   using T = double;
   if (const int status = wrong(handle, x, y, result); status != kSuccess) return status;
   BlasHandle& is = *static_cast<BlasHandle*>(handle);
@@ -326,13 +329,15 @@ double norm_of(double large, double small, double middle) {
 }
 
 template <class T>
-int nrm2(void* handle, std::int64_t n, const MatrixArgument& x, T* result) {
+int nrm2(void* handle, std::int64_t n, MatrixArgument x, T* result) {
   if (handle != nullptr && static_cast<BlasHandle*>(handle)->on_device())
     return refused("a norm that stays on the device");
+  const bool none = n <= 0 || x.step <= 0;
+  x.step = std::max<std::int64_t>(x.step, 1);
   if (const int status = wrong(handle, x, x, result); status != kSuccess) return status;
   BlasHandle& is = *static_cast<BlasHandle*>(handle);
   *result = 0;
-  if (n <= 0) return kSuccess;
+  if (none) return kSuccess;
   const auto room = room_for_parts(is);
   if (!room) return status_of(room.error());
   Status status = kOk;
@@ -351,11 +356,11 @@ int nrm2(void* handle, std::int64_t n, const MatrixArgument& x, T* result) {
   return status_of(status);
 }
 
-int copy_vector(void* handle, std::int64_t n, const MatrixArgument& x, const MatrixArgument& y,
+int copy_vector(void* handle, std::int64_t n, MatrixArgument x, MatrixArgument y,
                 std::size_t element) {
   if (handle == nullptr) return kNotInitialized;
   if (n <= 0) return kSuccess;
-  if (x.step < 1 || y.step < 1) return refused("vectors from the end");
+  if (!from_the_begin(x, y)) return refused("vectors from the end");
   const CopyDevice copy{.to = {number_of(y.at)},
                         .from = {number_of(x.at)},
                         .to_pitch = static_cast<std::uint64_t>(y.step) * element,

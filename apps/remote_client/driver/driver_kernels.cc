@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -16,13 +17,42 @@ namespace {
 using client::Kernel;
 using client::Module;
 
-Status load(void** module, const void* image) {
+// Where a program wants to read what is wrong with its code.
+struct ErrorLog {
+  char* text = nullptr;
+  std::size_t bytes = 0;
+  void** written = nullptr;
+};
+ErrorLog log_of(unsigned count, const int* options, void** values) {
+  constexpr int kText = 5, kBytes = 6;  // CU_JIT_ERROR_LOG_BUFFER, ..._SIZE_BYTES
+  ErrorLog log;
+  for (unsigned i = 0; options != nullptr && values != nullptr && i < count; ++i) {
+    if (options[i] == kText) log.text = static_cast<char*>(values[i]);
+    if (options[i] == kBytes) log.bytes = number_of(values[i]), log.written = &values[i];
+  }
+  if (log.text == nullptr || log.bytes == 0) return {};
+  return log;
+}
+
+// With a log it waits for what the server says of the code.
+Status load(void** module, const void* image, const ErrorLog& log = {}) {
   if (module == nullptr || image == nullptr) return kInvalidValue;
   if (const Status status = session().ready(); status != kOk) return status;
   Module* made = session().kernels.modules().add_loaded(image);
-  if (const Status status = session().kernels.load(*made); status != kOk) return status;
-  *module = made;
-  return kOk;
+  Status status = session().kernels.load(*made);
+  std::string problem = made->problem;
+  if (status == kOk && log.text != nullptr) {
+    status = session().kernels.confirm(*made);
+    if (status != kOk) problem = session().core.refused_code();
+  }
+  if (log.text != nullptr) {
+    const std::size_t length = std::min(problem.size(), log.bytes - 1);
+    problem.copy(log.text, length);
+    log.text[length] = '\0';
+    *log.written = handle_of(length);
+  }
+  if (status == kOk) *module = made;
+  return status;
 }
 
 Status load_file(void** module, const char* path) {
@@ -154,8 +184,9 @@ CUDA_EXPORT Status cuModuleLoad(void** module, const char* path) {
 CUDA_EXPORT Status cuModuleLoadData(void** module, const void* image) {
   return guarded([&] { return load(module, image); });
 }
-CUDA_EXPORT Status cuModuleLoadDataEx(void** module, const void* image, unsigned, void*, void**) {
-  return guarded([&] { return load(module, image); });
+CUDA_EXPORT Status cuModuleLoadDataEx(void** module, const void* image, unsigned count,
+                                      const int* options, void** values) {
+  return guarded([&] { return load(module, image, log_of(count, options, values)); });
 }
 CUDA_EXPORT Status cuModuleLoadFatBinary(void** module, const void* image) {
   return guarded([&] { return load(module, image); });
@@ -179,9 +210,9 @@ CUDA_EXPORT Status cuModuleGetLoadingMode(int* mode) {
   *mode = kLazy;
   return kOk;
 }
-CUDA_EXPORT Status cuLibraryLoadData(void** library, const void* code, void*, void**, unsigned,
-                                     void*, void**, unsigned) {
-  return guarded([&] { return load(library, code); });
+CUDA_EXPORT Status cuLibraryLoadData(void** library, const void* code, const int* options,
+                                     void** values, unsigned count, void*, void**, unsigned) {
+  return guarded([&] { return load(library, code, log_of(count, options, values)); });
 }
 CUDA_EXPORT Status cuLibraryLoadFromFile(void** library, const char* path, void*, void**, unsigned,
                                          void*, void**, unsigned) {

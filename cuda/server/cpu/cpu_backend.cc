@@ -275,6 +275,10 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::LaunchWork wor
   launch.dynamic_shared = work.shared_bytes;
   launch.parameters = std::move(work.parameters);
   launch.cooperative = work.cooperative;
+  launch.units = static_cast<std::uint32_t>(units_->units());
+  launch.stuck = [shared = shared_](const std::string& text) {
+    shared->notify({.kind = Completed::Kind::noted, .text = text});
+  };
   launch.checks.uninitialised = (options_.flags & kCheckMemory) != 0;
   launch.checks.races = (options_.flags & kCheckRaces) != 0;
   launch.checks.global_races = launch.checks.races;
