@@ -41,7 +41,7 @@ struct BatchesTest : testing::Test {
     ASSERT_TRUE(reply.has_value()) << to_string(reply.error());
   }
   static BatchTask over(const std::string& name, BatchTaskState state) {
-    return {.batch = 1, .name = name, .state = state, .gpu_uuid = "GPU-1"};
+    return {{}, 1, name, state, "GPU-1"};
   }
 };
 

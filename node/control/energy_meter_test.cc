@@ -32,7 +32,7 @@ telemetry::Sample at(double seconds, double chat, double search, double& joules,
 }
 
 energy::Tenancy both() {
-  return {{{.service = "chat", .device = "MIG-1"}, {.service = "search", .device = "MIG-2"}}, {}};
+  return {{{{}, "chat", "MIG-1"}, {{}, "search", "MIG-2"}}, {}};
 }
 
 TEST(EnergyMeter, TellsWattsApart) {
@@ -57,7 +57,7 @@ TEST(EnergyMeter, TellsWattsApart) {
   EXPECT_EQ(meter.draws().at("chat").watts, 0);
   EXPECT_EQ(meter.draws().at("chat").joules, then.at("chat").joules);
   // Who has gone keeps what it took.
-  meter.see(at(720, 0, 1, joules, 6), {{{.service = "search", .device = "MIG-2"}}, {}});
+  meter.see(at(720, 0, 1, joules, 6), {{{{}, "search", "MIG-2"}}, {}});
   EXPECT_EQ(meter.draws().at("chat"), (Draw{0, then.at("chat").joules}));
   EXPECT_NEAR(meter.draws().at("search").watts, kIdleW * 2 / 7 + 60, 1e-3);
 }

@@ -70,8 +70,10 @@ struct OneSegment {
     const auto made = doors.driver.create_compute(0, *gi);
     ASSERT_TRUE(made);
     device = made->uuid;
-    write(1, {{device, node.boards().look().gpus[0].uuid,
-               node.boards().look().gpus[0].instances[0].profile, 0, "chat", 1, 1, rps}});
+    write(1, {{{node.boards().look().gpus[0].instances[0].profile, 0},
+               {"chat", 1, 1, rps},
+               device,
+               node.boards().look().gpus[0].uuid}});
   }
   void write(long revision, std::vector<actuate::AssignedSegment> segments) {
     ASSERT_TRUE(

@@ -138,7 +138,7 @@ TEST(SimGateway, CountsByTheFormulaWhileItLivesAndLosesAllWhileItHangs) {
   gateway.start(processes, 0);
   const std::string device = world.make();
   disk.content["/state/assignment.json"] = actuate::assignment_json(
-      {1, {{device, world.boards.uuid_of(0), "1g.10gb", 0, "chat", 1, 1, 100}}});
+      {1, {{{"1g.10gb", 0}, {"chat", 1, 1, 100}, device, world.boards.uuid_of(0)}}});
   crews.follow(0);
   EXPECT_EQ(crews.next(0), std::nullopt) << "nobody starts it";
   crews.supervise(processes);
