@@ -215,9 +215,9 @@ std::string stuck(RunCore& run, std::uint64_t mine) {
   if (now - run.full_since < run.launch.patience) return {};
   run.full_since = now + std::chrono::years(1);
   return fmt::format(
-      "kernel {}: {} blocks are under way, as many as the device holds at once, and none has ended "
-      "for {} s; {} have not begun. If they wait for those, it never ends",
-      run.program->kernel, run.paused.size() + 1,
+      "kernel {}: as many blocks are under way as the device holds at once, and none has ended for "
+      "{} s; {} have not begun. If they wait for those, it never ends",
+      run.program->kernel,
       std::chrono::duration_cast<std::chrono::seconds>(run.launch.patience).count(), left);
 }
 
