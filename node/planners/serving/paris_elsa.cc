@@ -98,8 +98,13 @@ Outcome plan_paris_elsa(const plan::ServingProblem& problem, const Options& opti
     share_out(sizes, service.rate);
     double planned = 0;
     const auto add = [&](const Size& size) {
-      gpus.put(size.profile,
-               {{}, service.name, size.knee.batch, 1, size.knee.throughput, size.knee.latency});
+      plan::PlannedInstance one;
+      one.service = service.name;
+      one.batch = size.knee.batch;
+      one.processes = 1;
+      one.throughput = size.knee.throughput;
+      one.latency = size.knee.latency;
+      gpus.put(size.profile, std::move(one));
       planned += size.knee.throughput.value;
     };
     for (std::size_t k = sizes.size(); k-- > 0;)

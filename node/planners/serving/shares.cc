@@ -65,8 +65,14 @@ void SharedGpus::put(std::size_t gpu, const plan::Service& service, double perce
   }
   used_[gpu].percent += percent;
   if (point.memory) used_[gpu].memory += point.memory->value;
-  gpus_[gpu].instances.push_back({whole_.name, 0, service.name, point.batch, point.processes,
-                                  point.throughput, point.latency, percent});
+  plan::PlannedInstance& one = gpus_[gpu].instances.emplace_back();
+  one.profile = whole_.name;
+  one.service = service.name;
+  one.batch = point.batch;
+  one.processes = point.processes;
+  one.throughput = point.throughput;
+  one.latency = point.latency;
+  one.share_percent = percent;
 }
 
 }  // namespace partita::planners::serving
