@@ -101,7 +101,7 @@ TEST(LeasedInstances, AreOnTheGpusThatTheyWereOnHoweverTheDriverCounts) {
   EXPECT_EQ(driver.read(1)->uuid, uuids[1]);
   ASSERT_EQ(driver.read(1)->instances.size(), 1U);
   EXPECT_EQ(driver.read(1)->instances[0].uuid(), more.device);
-  EXPECT_FALSE(before.create({0, "1g.10gb", 0, ""}));  // the one that was taken out
+  EXPECT_FALSE(before.create({{"1g.10gb", 0}, 0, ""}));  // the one that was taken out
   LeasedInstances after = door();
   last.gpu = 0;
   EXPECT_THAT(after.look()->ours, testing::UnorderedElementsAre(last, more));
@@ -126,7 +126,7 @@ TEST(LeasedInstances, ATaskThatRunsIsOnItsDevice) {
   const auto spots =
       spots_of(empty->planner().machine().forest(),
                {{}, config.models, config.gpus, config.reconfigurer}, config.indices);
-  const int node = node_at(spots, {1, "3g.40gb", 4, ""});
+  const int node = node_at(spots, {{"3g.40gb", 4}, 1, ""});
   const auto queue = Queue::create(config, loaded, {{node, "MIG-x"}}, test::kEpoch);
   ASSERT_TRUE(queue);
   EXPECT_EQ(queue->planner().machine().nodes_of(1), std::vector<int>{node});

@@ -183,7 +183,8 @@ class World final : public AttemptDoor, public InstanceDoor {
     unseen_.clear();
     Seen seen{.ours = {}, .others = others};
     for (const auto& [key, instance] : instances)
-      seen.ours.push_back({key.first, instance.first, key.second,
+      seen.ours.push_back({{instance.first, key.second},
+                           key.first,
                            fmt::format("MIG-{}-{}-{}", key.first, key.second, instance.first)});
     return seen;
   }
