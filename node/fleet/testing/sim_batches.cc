@@ -39,11 +39,11 @@ std::vector<Place> others_of(const NodeRecord& node, const queue::Config& queue)
   for (const int gpu : queue.indices) {
     const auto is = std::ranges::find(node.gpus, gpu, &NodeGpu::index);
     if (is == node.gpus.end() || !is->unusable.empty())
-      all.push_back({gpu, whole(queue.models.front()), 0, ""});
+      all.push_back({{whole(queue.models.front()), 0}, gpu, ""});
   }
   for (const plan::PlannedGpu& gpu : node.runs)
     for (const plan::PlannedInstance& one : gpu.instances)
-      all.push_back({gpu.index, one.profile, one.start, ""});
+      all.push_back({one, gpu.index, ""});
   return all;
 }
 
@@ -170,7 +170,7 @@ struct SimBatches::Of {
   void look_at_waiting(const NodeRecord& node, std::int64_t now_ms, bool in_change) {
     std::vector<Place> taken = world.others;
     for (const auto& [key, one] : world.instances)
-      taken.push_back({key.first, one.first, key.second, ""});
+      taken.push_back({{one.first, key.second}, key.first, ""});
     bool room = false;
     for (const auto& [id, task] : host->queue().tasks()) {
       if (task.state != queue::State::waiting) continue;
