@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -36,14 +37,18 @@ const std::string& whole(const hw::GpuModel& model) {
 // What is not the queue's: instances of services, and those of its GPUs that are lost.
 std::vector<Place> others_of(const NodeRecord& node, const queue::Config& queue) {
   std::vector<Place> all;
+  const auto add = [&](int gpu, const hw::Placement& at) {
+    Place place;
+    static_cast<hw::Placement&>(place) = at;
+    place.gpu = gpu;
+    all.push_back(std::move(place));
+  };
   for (const int gpu : queue.indices) {
     const auto is = std::ranges::find(node.gpus, gpu, &NodeGpu::index);
-    if (is == node.gpus.end() || !is->unusable.empty())
-      all.push_back({{whole(queue.models.front()), 0}, gpu, ""});
+    if (is == node.gpus.end() || !is->unusable.empty()) add(gpu, {whole(queue.models.front()), 0});
   }
   for (const plan::PlannedGpu& gpu : node.runs)
-    for (const plan::PlannedInstance& one : gpu.instances)
-      all.push_back({one, gpu.index, ""});
+    for (const plan::PlannedInstance& one : gpu.instances) add(gpu.index, one);
   return all;
 }
 
