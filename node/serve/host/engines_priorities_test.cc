@@ -48,8 +48,8 @@ class Priorities : public test::EnginesFixture {
     body["messages"][0]["content"] = text;
     return post(body, headers);
   }
-  // Evenly, for so long; then all answers are waited for. Once more from `begin_anew` on where the
-  // machine did not keep up, as the answers tell nothing then; a test is skipped where it never did.
+  // Evenly, for 3 s; then all answers are waited for. Once more from `begin_anew` on where the
+  // machine did not keep up, as the answers tell nothing then; skipped where it never does.
   void flood(const std::function<void()>& begin_anew, const std::vector<Asking*>& all) {
     for (int tries = 0; tries < 6; ++tries) {
       front.reset();
