@@ -54,7 +54,7 @@ TEST_F(StreamTest, TheStateComesWheneverItHasChanged) {
   for (long version = 8; version < 11; ++version) {
     next(version);
     ASSERT_TRUE(one.comes("-" + std::to_string(version) + "\n"));
-    ASSERT_TRUE(one.ends("\n\n"));
+    ASSERT_TRUE(one.ends("\n\n\r\n"));
   }
   EXPECT_EQ(control::parse_snapshot("s", data_of(one.input())).value().version, 10);
 }
@@ -93,7 +93,7 @@ TEST_F(StreamTest, WhoWantsChangesGetsThemBehindTheFirstState) {
     agent.set(snapshot);
     ASSERT_TRUE(one.comes("-" + std::to_string(version) + "\n"));
     ASSERT_TRUE(other.comes("-" + std::to_string(version) + "\n"));
-    ASSERT_TRUE(one.ends("\n\n"));
+    ASSERT_TRUE(one.ends("\n\n\r\n"));
   }
   // Version 8 is larger than its changes are short: all of it. Then what is another alone.
   const std::string last = one.input().substr(one.input().rfind("event: "));
@@ -168,7 +168,7 @@ TEST_F(StreamTest, ASlowReaderHoldsUpNobodyAndGetsTheNewestOnceItReads) {
     const std::string id = "-" + std::to_string(version) + "\n";
     ASSERT_TRUE(quick.comes(id));
     quick.input().erase(0, quick.input().find(id));
-    ASSERT_TRUE(quick.ends("\n\n"));  // all of it
+    ASSERT_TRUE(quick.ends("\n\n\r\n"));  // all of it
     quick.input().clear();
   }
   ASSERT_TRUE(slow.comes("-103\n"));

@@ -80,7 +80,7 @@ class RawCaller {
     };
     return fetch(found, patience_ms);
   }
-  // Whether what came ends so; at the latest after the patience. Of a stream: after whole events.
+  // Whether what came ends so; at the latest after the patience. Of a stream: after whole chunks.
   bool ends(std::string_view text) {
     return fetch([&] { return input_.ends_with(text); }, kPatienceMs);
   }
