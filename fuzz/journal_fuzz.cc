@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "act/journal.h"
@@ -90,9 +91,13 @@ struct Bytes {
     const double value = std::bit_cast<double>(bits);
     return value >= 0 && value <= 1e12 ? value : static_cast<double>(bits >> 32) / 3;
   }
-  actuate::Place place() { return {number(), text(), text(), number()}; }
+  partita::hw::Placement placement(std::size_t least) {
+    std::string profile = text(least);
+    return {std::move(profile), number()};
+  }
+  actuate::Place place() { return {placement(0), number(), text()}; }
   actuate::WantedInstance instance() {
-    actuate::WantedInstance one{text(1), number(), {}};
+    actuate::WantedInstance one{placement(1), {}};
     if (next() % 2 != 0) one.segment = {text(1), number(), number(), rate()};
     return one;
   }
