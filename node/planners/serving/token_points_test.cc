@@ -142,7 +142,7 @@ bool names_its_limit(const plan::Service& service, const profile::TokenEngine& e
 TEST(TokenPoints, the_limit_that_is_named_is_the_one_to_loosen) {
   const plan::FleetEntry fleet = made_up_fleet();
   int named = 0, all = 0;
-  const int most = test_rounds(100);
+  const int most = test_rounds(300);
   for (const plan::Service& service : kinds_of_service())
     for (profile::TokenEngine engine : fleet.engines.at(service.model)) {
       if (all == most) break;
