@@ -52,7 +52,7 @@ int from_scratch(const plan::ServingProblem& problem, const plan::ServingPlan& c
   using planners::serving::Site;
   const std::vector<PointTable> tables{best_points(problem, problem.fleet[0])};
   const auto fleet = make_fleet(problem, tables);
-  const Site site = make_site(problem, tables, *fleet, current);
+  const Site site = make_site(problem, tables, *fleet, {current});
   return matched(site, plan_exact(problem, {}).plan->gpus).creations();
 }
 
