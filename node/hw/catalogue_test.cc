@@ -159,6 +159,7 @@ TEST(ParseGpuModel, RefusesMalformedFilesWithFileAndLine) {
       {"\"sms\": 14", "\"sms\": 57", "f.json:16", "must be at most 56"},
       {"\"sms\": 14", "\"sms\": null", "f.json:16", "disagree about being unknown"},
       {"\"memory_mib\": 5952", "\"memory_mib\": 24577", "f.json:16", "more than the GPU has"},
+      {"\"memory_mib\": 5952", "\"memory_mib\": 5952.5", "f.json:16", "a whole number"},
       {"{\"copy\": 1,", "{\"copy\": -1,", "f.json:17", "'copy' is -1"},
       {"\"name\": \"A\"", "\"name\": \"E\"", "f.json:18", "'E', must be 'A' or 'B'"},
       {"\"1g.6gb+me\"", "\"1g.6gb\"", "f.json:21", "duplicate profile name '1g.6gb'"},

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/form.h"
@@ -36,6 +37,12 @@ void describe_marks(Form& f, MigProfile& profile) {
   mark("sms", profile.sms_mark);
   mark("memory", profile.memory_mark);
   mark("engines", profile.engine_mark);
+}
+
+// MiB are whole.
+void check_memory(Fields& in, const std::optional<Mib>& memory) {
+  if (memory && memory->value != std::floor(memory->value))
+    in.refuse("memory_mib", "'memory_mib' must be a whole number");
 }
 
 // Instances of this profile alone that an empty GPU can hold.
@@ -93,6 +100,7 @@ void describe_profile(Form& f, MigProfile& profile, const GpuModel& gpu) {
   f.lines(kLine);  // of the brace that ends it
   Fields* const in = f.reading();
   if (in == nullptr) return;
+  check_memory(*in, profile.memory);
   if (profile.memory && gpu.total_memory && *profile.memory > *gpu.total_memory)
     in->refuse("memory_mib", "'memory_mib' is more than the GPU has");
   check_mark(*in, "sms", profile.sms_mark);
@@ -158,6 +166,7 @@ void describe_gpu(Form& f, GpuModel& gpu) {
   f.text("architecture", gpu.architecture, "");
   f.or_null().integer("sms", gpu.total_sms, {.low = 1, .high = kMost}, "");
   f.or_null().number("memory_mib", gpu.total_memory, kMemory, "");
+  if (Fields* const in = f.reading()) check_memory(*in, gpu.total_memory);
   f.integer("compute_slices", gpu.compute_slices, {.low = 1, .high = kMaxSlices}, "");
   f.integer("memory_slices", gpu.memory_slices, {.low = 1, .high = kMaxSlices}, "");
   const auto profile = [&](Form& g, MigProfile& p) { describe_profile(g, p, gpu); };

@@ -39,8 +39,8 @@ struct ScriptTask {
 // One existence of an instance. It is created once every visit of `after` is gone, and destroyed
 // after its last task.
 struct Visit {
-  int gpu = 0;                  // index into Script::gpus
-  hw::Placement place = {};     // catalogue name
+  int gpu = 0;  // index into Script::gpus
+  hw::Placement place = {};
   int nvml_enum = 0;            // of the profile
   int size = 0;                 // memory slices
   std::vector<int> tasks = {};  // in order
