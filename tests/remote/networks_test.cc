@@ -1,5 +1,7 @@
 // libcublasLt and libcudnn against sessions that run on cores: what networks need forwards.
 // Oracles: the definitions, summed up in double precision.
+#include <unistd.h>
+
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -86,7 +88,11 @@ class Networks : public ::testing::Test {
     std::ifstream file(stats_file());
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  std::string stats_file() const { return ::testing::TempDir() + "networks_stats"; }
+  void TearDown() override { ::unlink(stats_file().c_str()); }
+  // A process's own, as tests run beside each other.
+  std::string stats_file() const {
+    return ::testing::TempDir() + "networks_stats" + std::to_string(::getpid());
+  }
 };
 
 // ---- cuBLASLt ----
@@ -702,8 +708,7 @@ TEST_F(Networks, InferencesInGraphs) {
     infer_in_a_graph(cuda, layers, others, std::size_t(layers.kSizes[0] * layers.kBatch));
   });
   ::unsetenv("PARTITA_REMOTE_STATS");
-  EXPECT_NE(stats().find("\"copy_out\": 6, \"device_sync\": 1, \"graph\": 4}"),
-            std::string::npos)
+  EXPECT_NE(stats().find("\"copy_out\": 6, \"device_sync\": 1, \"graph\": 4}"), std::string::npos)
       << stats();
 }
 

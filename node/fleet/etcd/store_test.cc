@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -127,7 +128,8 @@ TEST(EtcdStoreTest, ManyBeginAtDifferentMembers) {
 
 // Its certificate is another one since, and so is the file that says whom to trust.
 TEST(EtcdStoreTest, ReadsItsFilesAgainAfterFailures) {
-  const std::filesystem::path folder = testing::TempDir() + "/etcd_renewed";
+  const std::filesystem::path folder =
+      testing::TempDir() + "/etcd_renewed" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
   const auto own = test::make_certificate(folder), old = test::make_certificate(folder, "old");
   FakeMember member(*serve::TlsServer::make(own.certificate, own.key));

@@ -2,6 +2,7 @@
 // and in the counts that all surfaces go by.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/door/testing/http2_client.h"
 #include "serve/front/testing/engines_fixture.h"
@@ -54,7 +55,8 @@ class Answers : public test::EnginesFixture {
   }
   // As gateway.json says it.
   actuate::GatewayState view_state() {
-    auto core = Core::open(*loop, {.link_path = testing::TempDir() + "answers.sock"}, nullptr);
+    auto core = Core::open(
+        *loop, {.link_path = testing::TempDir() + "answers" + std::to_string(::getpid())}, nullptr);
     return state_of(**core, *pool, {}, {});
   }
   const TokenFates& fates() { return counters().fates; }

@@ -2,6 +2,7 @@
 // by key among those of one priority; and what engines say of their KV caches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -294,7 +295,8 @@ TEST_F(Caches, HowFullTheyAreIsSaid) {
   EXPECT_EQ(chat_service().engines().kv_cache_usage(), 0.75);
   EXPECT_THAT(pool->metrics(), HasSubstr("vllm:kv_cache_usage_perc{model_name=\"chat\",engine=\"" +
                                          addresses.front() + "\"} 0.75"));
-  auto core = Core::open(*loop, {.link_path = testing::TempDir() + "caches.sock"}, nullptr);
+  auto core = Core::open(
+      *loop, {.link_path = testing::TempDir() + "caches" + std::to_string(::getpid())}, nullptr);
   actuate::GatewayState state = state_of(**core, *pool, {}, {});
   EXPECT_EQ(state.services.at(0).engines.at(0).kv_cache_usage, 0.75);
   EXPECT_EQ(state.services.at(0).tokens->kv_cache_usage, 0.75);
