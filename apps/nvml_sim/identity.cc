@@ -288,11 +288,21 @@ Return nvmlDeviceGetP2PStatus(Device one, Device other, unsigned, unsigned* stat
                 [&](int, int) { return answer(status, kPeerNotSupported); });
 }
 
-Return nvmlDeviceGetNvLinkState(Device device, unsigned, unsigned* active) {
-  return on_gpu(device, given(active), [](const Target&) { return Return::not_supported; });
+// One link a GPU, to the switch that it shares with others.
+Return nvmlDeviceGetNvLinkState(Device device, unsigned link, unsigned* active) {
+  return on_gpu(device, given(active), [&](const Target& target) {
+    if (target.gpu.nvlink.empty()) return Return::not_supported;
+    if (link > 0) return Return::invalid_argument;
+    return answer(active, target.gpu.links_are_up() ? 1U : 0U);
+  });
 }
-Return nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned, abi::PciInfo* pci) {
-  return on_gpu(device, given(pci), [](const Target&) { return Return::not_supported; });
+Return nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned link, abi::PciInfo* pci) {
+  return on_gpu(device, given(pci), [&](const Target& target) {
+    if (target.gpu.nvlink.empty()) return Return::not_supported;
+    if (link > 0 || !target.gpu.links_are_up()) return Return::invalid_argument;
+    std::snprintf(pci->bus_id, sizeof pci->bus_id, "%s", target.gpu.nvlink.c_str());
+    return Return::success;
+  });
 }
 
 }  // extern "C"

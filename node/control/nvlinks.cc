@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "device/nvlinks.h"
+
 namespace partita::control {
 
 namespace {
@@ -20,7 +22,7 @@ std::map<int, int> in_runs(std::map<int, int> domains) {
 }  // namespace
 
 std::map<int, int> nvlink_domains(const NvLinks& said, const device::NodeState& state) {
-  if (said.each == 0 && said.domains.empty()) return {};
+  if (said.each == 0 && said.domains.empty()) return in_runs(device::nvlink_domains(state));
   std::map<int, int> domains;
   for (const device::GpuState& gpu : state.gpus) {
     const int each = std::max(1, said.each);

@@ -1,4 +1,4 @@
-// Which GPUs of a node NVLink joins, as its settings say: groups of GPUs of a language
+// Which GPUs of a node NVLink joins, as its settings say or its driver: groups of GPUs of a language
 // model are within such a domain. Pure.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace partita::control {
 
-// As settings say it: so many GPUs at a time, by their numbers; or these. Neither: nobody says.
+// As settings say it: so many GPUs at a time, by their numbers; or these. Neither: the driver says.
 struct NvLinks {
   int each = 0;
   std::vector<std::vector<int>> domains = {};

@@ -128,6 +128,10 @@ void GpuForm::operator()(Form& f, GpuState& gpu) const {
   f.quote("uuid", gpu.uuid, "of the GPU");
   f.quote("name", gpu.name, "the driver's product name");
   f.quote("model", gpu.model, "catalogue name; null: unknown");
+  f.optional(!gpu.nvlinks.empty())
+      .notes(
+          "nvlinks", gpu.nvlinks, {.most = kMaxInstances},
+          "PCI addresses that its NVLinks join, its own first; missing: the driver does not tell");
   f.quote("pci_device_id", gpu.pci_device_id, "as the driver says");
   const hw::GpuModel* model = gpu.model.empty() ? nullptr : catalogue.find(gpu.model);
   if (in && model) gpu.memory = model->total_memory.value_or(Mib{});

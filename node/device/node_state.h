@@ -33,10 +33,10 @@ struct ComputeInstance {
 
 // A GPU instance with its compute instances.
 struct Instance : hw::Placement {  // the driver's name of a profile that the catalogue lacks
-  int profile_id = 0;       // the driver's GPU instance profile id (19, 14, 9 ...)
-  int gpcs = 0;             // compute slices
-  int size = 0;             // memory slices
-  int gi_id = 0;            // unique on its GPU while it exists; no function of the placement
+  int profile_id = 0;              // the driver's GPU instance profile id (19, 14, 9 ...)
+  int gpcs = 0;                    // compute slices
+  int size = 0;                    // memory slices
+  int gi_id = 0;  // unique on its GPU while it exists; no function of the placement
   std::vector<ComputeInstance> compute;  // by ci_id; empty when creation was cut short
   std::vector<Holder> holders;           // by pid
   bool operator==(const Instance&) const = default;
@@ -59,6 +59,9 @@ struct GpuState {
   bool mig_capable = false, mig_enabled = false;
   bool mig_pending = false;  // the mode after the next reset; equals mig_enabled when none is due
   bool lost = false;         // fell off the bus: nothing below was read
+  // PCI addresses that its NVLinks join: its own, and those at the other ends of links that are up,
+  // GPUs or switches. Empty: the driver does not tell.
+  std::vector<std::string> nvlinks = {};
   std::vector<Instance> instances;  // by start, then gi_id
   std::vector<Holder> holders;      // of the GPU outside any instance, by pid
   bool operator==(const GpuState&) const = default;

@@ -17,6 +17,7 @@
 #include "act/power_guard.h"
 #include "base/rng.h"
 #include "device/adaptors.h"
+#include "device/nvlinks.h"
 #include "device/recognise.h"
 #include "device/testing/conformance.h"
 #include "drivers/nvml_mig/nvml_health.h"
@@ -147,6 +148,27 @@ TEST(NvmlDriverTest, ReadsWhatTheSimulatedDriverReads) {
   }
   EXPECT_EQ(node.driver->read(0)->instances.size(), 3u);
   EXPECT_EQ(node.driver->read(2)->instances.size(), 2u);
+}
+
+// Of boards at two switches, a pair at its own and one without links; Ampere's are down under MIG.
+TEST(NvmlDriverTest, FollowsNvLinks) {
+  for (const bool mig : {true, false})
+    for (const char* model : {"A100-80GB", "H100-80GB-SXM5"}) {
+      const SimulatedNode node(
+          fmt::format("gpus:\n- {{model: {0}, mig: {1}, count: 6, nvlink: 4}}\n"
+                      "- {{model: {0}, mig: {1}, count: 2, nvlink: 2}}\n",
+                      model, mig));
+      const auto state = device::read_node(*node.driver);
+      sim::SimDriver beside(*node.shared);
+      ASSERT_TRUE(state) << to_string(state.error());
+      EXPECT_EQ(state->gpus, device::read_node(beside)->gpus);
+      std::vector<int> domains;
+      for (const auto& [gpu, domain] : device::nvlink_domains(*state)) domains.push_back(domain);
+      const bool down = mig && std::string_view(model).starts_with("A100");
+      EXPECT_EQ(domains, down ? std::vector<int>() : (std::vector{0, 0, 0, 0, 4, 4, 6, 6}));
+    }
+  const SimulatedNode without("gpus: [{model: H100-80GB-SXM5, count: 2}]\n");
+  EXPECT_THAT(device::nvlink_domains(*device::read_node(*without.driver)), IsEmpty());
 }
 
 TEST(NvmlDriverTest, SeesAtOnceWhatOthersChange) {

@@ -31,6 +31,8 @@ struct NvmlBoards {
   NVML_FUNCTION(pci_info, nvmlDeviceGetPciInfo_v3, "nvmlDeviceGetPciInfo_v2",
                 "nvmlDeviceGetPciInfo");
   NVML_FUNCTION(memory_info, nvmlDeviceGetMemoryInfo);
+  NVML_FUNCTION(nvlink_state, nvmlDeviceGetNvLinkState);
+  NVML_FUNCTION(nvlink_remote, nvmlDeviceGetNvLinkRemotePciInfo_v2);
   // v2 and v3 share their layout; v1 cannot tell instances apart and is not used.
   NVML_FUNCTION(compute_processes, nvmlDeviceGetComputeRunningProcesses_v3,
                 "nvmlDeviceGetComputeRunningProcesses_v2");

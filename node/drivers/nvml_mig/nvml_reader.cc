@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "device/recognise.h"
 
@@ -83,12 +84,14 @@ Result<GpuState> NvmlReader::state(abi::Device device, int gpu) {
   auto ok = identify(device, state);
   if (const hw::GpuModel* model = device::recognise(catalogue_, state)) state.model = model->name;
   if (ok) ok = fill(device, state);
+  if (ok) ok = follow_links(device, state);
   if (!ok && ok.error().code != ErrorCode::lost) return failed(ok.error());
   if (!ok) {
     state.lost = true;
     state.mig_enabled = state.mig_pending = false;
     state.instances.clear();
     state.holders.clear();
+    state.nvlinks.clear();
   }
   return state;
 }
@@ -99,6 +102,7 @@ Result<void> NvmlReader::identify(abi::Device device, GpuState& gpu) const {
   abi::PciInfo pci{};
   TRY(library_.call("nvmlDeviceGetPciInfo", api_.pci_info, device, &pci));
   gpu.pci_device_id = fmt::format("0x{:08X}", pci.device_id);
+  gpu.nvlinks = {pci.bus_id};
   abi::Memory memory{};
   TRY(library_.call("nvmlDeviceGetMemoryInfo", api_.memory_info, device, &memory));
   gpu.memory = mib(memory.total);
@@ -123,6 +127,29 @@ Result<void> NvmlReader::fill(abi::Device device, GpuState& gpu) {
         std::ranges::find(gpu.instances, as_int(process.gpu_instance_id), &Instance::gi_id);
     add_holder(owner == gpu.instances.end() ? gpu.holders : owner->holders, holder(process.pid));
   }
+  return {};
+}
+
+// Where a link that is up leads to nowhere that the driver tells, nothing is known of all of them.
+Result<void> NvmlReader::follow_links(abi::Device device, GpuState& gpu) const {
+  auto ends = std::exchange(gpu.nvlinks, {});
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
+    unsigned active = 0;
+    const auto state =
+        library_.call("nvmlDeviceGetNvLinkState", api_.nvlink_state, device, link, &active);
+    if (!state && state.error().code == ErrorCode::lost) return state;
+    if (!state && link > 0 && absent(state.error())) break;
+    if (!state) return {};
+    if (active != 1) continue;
+    abi::PciInfo end{};
+    const auto remote =
+        library_.call("nvmlDeviceGetNvLinkRemotePciInfo", api_.nvlink_remote, device, link, &end);
+    if (!remote && remote.error().code == ErrorCode::lost) return remote;
+    if (!remote) return {};
+    if (std::string at = end.bus_id; std::ranges::count(ends, at) == 0)
+      ends.push_back(std::move(at));
+  }
+  gpu.nvlinks = std::move(ends);
   return {};
 }
 

@@ -20,6 +20,7 @@ namespace partita::drivers::nvml_mig {
 inline constexpr unsigned kMaxProfiles = 32;
 inline constexpr unsigned kMaxInstances = 64;
 inline constexpr unsigned kMaxProcesses = 65'536;
+inline constexpr unsigned kMaxLinks = 36;  // NVLinks
 
 // An answer that says "there is no such thing".
 bool absent(const Error& error);
@@ -68,12 +69,13 @@ class NvmlReader {
 
   Result<void> identify(abi::Device device, device::GpuState& gpu) const;
   Result<void> fill(abi::Device device, device::GpuState& gpu);
+  Result<void> follow_links(abi::Device device, device::GpuState& gpu) const;
   Result<Offers*> offers(abi::Device device, const std::string& uuid);
   Result<std::vector<device::Instance>> instances(abi::Device device, const device::GpuState& gpu,
                                                   const MigDevices& devices);
   Result<std::vector<abi::GpuInstance>> handles(abi::Device device, unsigned profile_id) const;
-  Result<device::Instance> instance(abi::GpuInstance handle, const Profile& profile,
-                                    Offers& offers, const MigDevices& devices) const;
+  Result<device::Instance> instance(abi::GpuInstance handle, const Profile& profile, Offers& offers,
+                                    const MigDevices& devices) const;
   Result<std::vector<abi::ComputeInstanceProfile>> compute_profiles(abi::GpuInstance handle) const;
   Result<std::vector<device::ComputeInstance>> computes(abi::GpuInstance handle,
                                                         const Profile& profile,

@@ -155,6 +155,10 @@ std::vector<hw::PlacedProfile> SimGpu::placed() const {
   return {instances.begin(), instances.end()};
 }
 
+bool SimGpu::links_are_up() const {
+  return !nvlink.empty() && !(mig && model->architecture == "ampere");
+}
+
 Machine::Machine(const std::vector<Gpus>& gpus, std::string_view identity)
     : seed_(text_hash(identity)) {
   for (const Gpus& same : gpus) {
@@ -166,6 +170,9 @@ Machine::Machine(const std::vector<Gpus>& gpus, std::string_view identity)
       gpu.uuid = make_uuid("GPU-", ~seed_, index);
       gpu.serial = fmt::format("{:013}", (seed_ + index) % 10'000'000'000'000ULL);
       gpu.pci_bus_id = fmt::format("00000000:{:02X}:00.0", index + 1);
+      if (same.nvlink > 0)
+        gpu.nvlink =
+            fmt::format("00000001:{:02X}:00.0", index - static_cast<std::size_t>(i % same.nvlink));
       gpu.mig = gpu.mig_pending = same.mig && !same.model->profiles.empty();
       gpu.free_gi_ids = fresh_gi_ids(*same.model);
       gpus_.push_back(std::move(gpu));

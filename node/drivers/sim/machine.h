@@ -72,6 +72,8 @@ struct SimHealth {
 struct SimGpu {
   const hw::GpuModel* model = nullptr;  // in the catalogue that the machine was made with
   std::string uuid, serial, pci_bus_id;
+  std::string nvlink =
+      {};  // PCI address of the switch that its NVLinks lead to; empty: it has none
   bool mig = false, mig_pending = false;
   bool lost = false;
   std::vector<SimInstance> instances;  // by gi_id
@@ -82,6 +84,8 @@ struct SimGpu {
   bool operator==(const SimGpu&) const = default;
 
   const SimInstance* find(int gi_id) const;  // null when there is none
+  // NVLinks are down while a board has MIG on whose mode needs a reset (Ampere).
+  bool links_are_up() const;
   // Layout of the instances, in their order.
   std::vector<hw::PlacedProfile> placed() const;
 };
@@ -106,6 +110,7 @@ class Machine {
     const hw::GpuModel* model = nullptr;
     int count = 1;
     bool mig = true;
+    int nvlink = 0;  // so many of them at a time are at an NVLink switch; 0: they have no links
     bool operator==(const Gpus&) const = default;
   };
   // UUIDs are made from `identity`: the same gives the same UUIDs, another gives others.

@@ -55,6 +55,7 @@ void describe_gpus(Form& f, Machine::Gpus& gpus, Reading& reading) {
   }
   f.optional().integer("count", gpus.count, {.low = 1, .high = 1.0 * left}, "");
   f.optional().boolean("mig", gpus.mig, "");
+  f.optional().integer("nvlink", gpus.nvlink, {.high = 1.0 * kMaxSimGpus}, "");
   if (in && !in->error())
     reading.models.insert(reading.models.end(), static_cast<std::size_t>(gpus.count), gpus);
 }

@@ -81,8 +81,8 @@ struct GpuText {
       if (&other == &one) break;
       refuse_if(f.reading(), other.ci_id >= one.ci_id, "ci_id", "'ci_id' must ascend");
       refuse_if(f.reading(),
-                one.start < other.start + other.gpcs && other.start < one.start + one.gpcs,
-                "start", "two compute instances share slices");
+                one.start < other.start + other.gpcs && other.start < one.start + one.gpcs, "start",
+                "two compute instances share slices");
     }
   }
 
@@ -193,14 +193,14 @@ struct GpuText {
     f.name("uuid", gpu.uuid, "of the GPU");
     f.name("serial", gpu.serial, "of the board");
     f.name("pci_bus_id", gpu.pci_bus_id, "of the board");
+    f.optional(!gpu.nvlink.empty()).name("nvlink", gpu.nvlink, "PCI address of its switch");
     f.line("     ").boolean("mig", gpu.mig, "in MIG mode");
     f.boolean("mig_pending", gpu.mig_pending, "the mode after the next reset");
     f.boolean("lost", gpu.lost, "fell off the bus");
     f.integers("free_gi_ids", gpu.free_gi_ids, {.high = kInstanceIds.high},
                {.most = 4 * hw::kMaxSlices}, "that no instance has, in order of use");
     f.line("     ").list(
-        "instances", gpu.instances,
-        [&](Form& item, SimInstance& one) { instance(item, gpu, one); },
+        "instances", gpu.instances, [&](Form& item, SimInstance& one) { instance(item, gpu, one); },
         {.most = hw::kMaxSlices, .indent = "       "}, "by gi_id");
     std::vector<SimProcess> attached;
     std::ranges::remove_copy_if(gpu.processes, std::back_inserter(attached), &SimProcess::observed);
@@ -208,10 +208,13 @@ struct GpuText {
         "processes", attached,
         [&](Form& item, SimProcess& one) { process(item, gpu, attached, one); },
         {.most = kMaxStoredProcesses, .indent = "       "}, "by pid, gi_id, ci_id");
-    f.line("     ").optional(gpu.power != SimPower{}).object(
-        "power", gpu.power, [&](Form& of, SimPower& one) { power(of, gpu, one); }, "drawn");
-    f.line("     ").optional(gpu.health != SimHealth{}).object("health", gpu.health,
-                                                               describe_health, "errors");
+    f.line("     ")
+        .optional(gpu.power != SimPower{})
+        .object(
+            "power", gpu.power, [&](Form& of, SimPower& one) { power(of, gpu, one); }, "drawn");
+    f.line("     ")
+        .optional(gpu.health != SimHealth{})
+        .object("health", gpu.health, describe_health, "errors");
     if (!in || in->error()) return;
     gpu.processes = std::move(attached);
     judge(*in, gpu);
@@ -257,8 +260,8 @@ struct MachineText {
 }  // namespace
 
 std::string Machine::text() const {
-  StoredMachine stored{.seed = seed_, .created = created_, .all_calls = all_calls_, .calls = {},
-                       .gpus = gpus_};
+  StoredMachine stored{
+      .seed = seed_, .created = created_, .all_calls = all_calls_, .calls = {}, .gpus = gpus_};
   for (const auto& [method, count] : calls_) stored.calls.push_back({method, count});
   return write_form(stored, MachineText{hw::builtin_catalogue()});
 }

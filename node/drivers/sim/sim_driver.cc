@@ -90,6 +90,8 @@ GpuState state_of(const SimGpu& gpu, int index) {
   if (gpu.lost) return state;
   state.mig_enabled = gpu.mig;
   state.mig_pending = gpu.mig_pending;
+  if (!gpu.nvlink.empty()) state.nvlinks = {gpu.pci_bus_id};
+  if (gpu.links_are_up()) state.nvlinks.push_back(gpu.nvlink);
   for (const SimInstance& instance : gpu.instances)
     state.instances.push_back(instance_of(gpu, instance));
   std::ranges::sort(state.instances, {},
