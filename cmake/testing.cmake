@@ -85,6 +85,6 @@ function(python_test)
   cmake_parse_arguments(T "" "NAME;SOURCE" "ARGUMENTS;LABELS" ${ARGN})
   register_sources(${T_SOURCE})
   add_test(NAME ${T_NAME} COMMAND ${Python3_EXECUTABLE} ${T_SOURCE} ${T_ARGUMENTS})
-  set_tests_properties(${T_NAME} PROPERTIES TIMEOUT 300 LABELS "${T_LABELS}" SKIP_RETURN_CODE 77
+  set_tests_properties(${T_NAME} PROPERTIES TIMEOUT 900 LABELS "${T_LABELS}" SKIP_RETURN_CODE 77
                        ENVIRONMENT "PARTITA=${CMAKE_BINARY_DIR}/partita;PYTHONDONTWRITEBYTECODE=1")
 endfunction()
