@@ -55,6 +55,7 @@ TEST(Published, NoFileIsLeftOut) {
           "gpuless/calls.csv", "gpuless/times.csv", "gpulet/a100-mps.csv",
           "gpulet/a100-utilisation.csv", "igniter/v100-idle.csv", "igniter/v100-models.csv",
           "llm/measured.csv", "parvagpu/a100-80gb.csv", "parvagpu/scenarios.csv",
+          "pytorch/imports-2.13-cu130.csv",
           "reef/alexnet.csv", "reef/bert.csv", "reef/densenet.csv", "reef/inception.csv",
           "reef/mobilenet.csv", "reef/resnet.csv", "reef/resnet152.csv", "reef/resnet18.csv",
           "reef/vgg.csv", "reef/waves.csv", "rodinia/far-table3.csv", "swim/fb09-0.csv",
