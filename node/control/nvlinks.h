@@ -1,5 +1,5 @@
-// Which GPUs of a node NVLink joins, as its settings say or its driver: groups of GPUs of a language
-// model are within such a domain. Pure.
+// Which GPUs of a node NVLink joins, as its settings or its driver say: groups of GPUs of a
+// language model are within such a domain. Pure.
 #pragma once
 
 #include <map>

@@ -15,10 +15,12 @@ LIBRARIES = pathlib.Path(os.environ["PARTITA"]).parent / "remote"
 def stand_in(folder, library, names):
     """A program with the addresses of these names; it says how many it has."""
     source, program = folder / "a.c", folder / library
-    source.write_text("#include <stdio.h>\n" + "".join(f"extern void {one}(void);\n" for one in names) +
+    source.write_text("#include <stdio.h>\n" +
+                      "".join(f"extern void {one}(void);\n" for one in names) +
                       "static void (*const all[])(void) = {" + ", ".join(names) + "};\n"
                       "int main(void) {\n  int bound = 0;\n"
-                      "  for (unsigned i = 0; i < sizeof all / sizeof *all; ++i) bound += all[i] != 0;\n"
+                      "  for (unsigned i = 0; i < sizeof all / sizeof *all; ++i)\n"
+                      "    bound += all[i] != 0;\n"
                       '  printf("%d", bound);\n  return 0;\n}\n')
     return subprocess.run(["cc", str(source), "-o", str(program), f"-L{LIBRARIES}", f"-l:{library}",
                            "-Wl,-z,now"], capture_output=True, text=True), program
@@ -41,7 +43,7 @@ class PytorchImportsTest(unittest.TestCase):
 
     def test_a_name_that_no_library_has_does_not(self):
         with tempfile.TemporaryDirectory() as folder:
-            built, _ = stand_in(pathlib.Path(folder), "libcudart.so.13", ["cudaMalloc", "cudaNever"])
+            built, _ = stand_in(pathlib.Path(folder), "libcudart.so.13", ["cudaNever"])
             self.assertNotEqual(built.returncode, 0)
             self.assertIn("cudaNever", built.stderr)
 
