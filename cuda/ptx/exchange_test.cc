@@ -447,12 +447,12 @@ TEST(Grid, ALaunchLeavesItsThreadToAnotherThatItWaitsFor) {
   }
 }
 
-// The last four of each `of` blocks do 0 to 3 times 5,000 rounds.
+// The last four of each `of` blocks do 0 to 3 times 20,000 rounds.
 std::string long_blocks(std::uint32_t of) {
   const std::string last = std::to_string(of - 1), rest = std::to_string(of - 4);
   return "mov.u32 %r10, 0; mov.u32 %r12, %ctaid.x; and.b32 %r12, %r12, " + last +
          "; max.u32 %r12, %r12, " + rest + "; sub.u32 %r12, %r12, " + rest + R"(;
-mul.lo.u32 %r12, %r12, 5000;
+mul.lo.u32 %r12, %r12, 20000;
 MORE: mad.lo.u32 %r9, %r9, 3, %r1; add.u32 %r10, %r10, 1;
 setp.lt.u32 %p1, %r10, %r12; @%p1 bra MORE;
 )";
@@ -461,7 +461,7 @@ void expect_long_blocks(const Words& out, std::uint32_t of) {
   for (std::uint32_t i = 0; i < out.size(); ++i) {
     std::uint32_t want = i;
     const std::uint32_t last = std::max(i / 32 % of, of - 4) - (of - 4);
-    for (std::uint32_t n = 1; n < last * 5000; ++n) want = want * 3 + i;
+    for (std::uint32_t n = 1; n < last * 20000; ++n) want = want * 3 + i;
     ASSERT_EQ(out[i], want) << i;
   }
 }

@@ -25,7 +25,7 @@ inline constexpr std::int32_t kSliceBranches = 256;  // then stop and fairness a
 inline constexpr std::uint32_t kFairSlice = 4;    // of so many, one goes to any group of the warp
 inline constexpr std::int32_t kSlicesOfWarp = 4;  // then another warp has its turn
 inline constexpr int kTurnsOfBlock = 4;           // then another block of the launch has its turn
-inline constexpr std::chrono::microseconds kTurnOfLaunch{100};  // then another one, if it wants
+inline constexpr std::chrono::milliseconds kTurnOfLaunch{1};  // then another one, if it wants
 inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
 inline constexpr unsigned kBarriers = 16;
 inline constexpr std::uint64_t kMaxRaceBlocks = std::uint64_t{1} << 20;  // larger grids: no check

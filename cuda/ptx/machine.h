@@ -122,7 +122,7 @@ struct Launch {
   // others have not begun: they may wait for those.
   std::function<void(const std::string&)> stuck = {};
   // Whether something else wants the thread that asks: execute() may then return before its end.
-  // Asked about every 0.1 ms. Empty: nothing does.
+  // Asked about once each ms. Empty: nothing does.
   std::function<bool()> others = {};
   std::chrono::nanoseconds patience = std::chrono::seconds(30);
   Checks checks = {};
