@@ -3,37 +3,39 @@
 #include <pthread.h>
 
 #include <csignal>
+#include <thread>
 
 namespace partita::remote::client {
 
-void Callbacks::start(Step first, Step done) {
-  before_ = std::move(first);
-  done_ = std::move(done);
+void Callbacks::start(Queue& queue) {
+  if (std::exchange(queue.started, true)) return;
   sigset_t all, before;  // signals are the program's
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { loop(); });
+  std::thread([this, &queue] { loop(queue); }).detach();
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  thread_.detach();
 }
 
 void Callbacks::add(std::uint64_t token, const Callback& callback) {
   const std::lock_guard lock(mutex_);
   known_[token] = callback;
+  start(is_step(callback) ? steps_ : functions_);
 }
 
 void Callbacks::run(std::uint64_t token) {
   const std::lock_guard lock(mutex_);
-  queue_.push_back(token);
-  due_.notify_one();
+  const auto found = known_.find(token);
+  Queue& queue = found != known_.end() && is_step(found->second) ? steps_ : functions_;
+  queue.tokens.push_back(token);
+  queue.due.notify_one();
 }
 
-void Callbacks::loop() {
+void Callbacks::loop(Queue& queue) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    due_.wait(lock, [this] { return !queue_.empty(); });
-    const std::uint64_t token = queue_.front();
-    queue_.pop_front();
+    queue.due.wait(lock, [&] { return !queue.tokens.empty(); });
+    const std::uint64_t token = queue.tokens.front();
+    queue.tokens.pop_front();
     const auto found = known_.find(token);
     const Callback callback = found == known_.end() ? Callback{} : found->second;
     if (found != known_.end() && !callback.again) known_.erase(found);

@@ -1,5 +1,6 @@
-// Functions of the program that run in the order of a stream: the server says when, a thread here
-// calls them, one at a time.
+// Functions of the program, and steps of our own, that run in the order of a stream: the server
+// says when, a thread here calls them, one at a time. Steps have another thread: a function may
+// wait for what is behind them.
 #pragma once
 
 #include <condition_variable>
@@ -8,7 +9,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <thread>
+#include <utility>
 
 namespace partita::remote::client {
 
@@ -22,22 +23,29 @@ struct Callback {
 
 class Callbacks {
  public:
-  // `before` and `done` are called with the token before and after the function.
+  // `before` and `done` are called with the token before and after the function; by both threads at
+  // the same time.
   using Step = std::function<void(std::uint64_t)>;
-  void start(Step before, Step done);
-  bool started() const { return done_ != nullptr; }
+  Callbacks(Step before, Step done) : before_(std::move(before)), done_(std::move(done)) {}
   void add(std::uint64_t token, const Callback& callback);
   void run(std::uint64_t token);
 
  private:
-  void loop();
+  struct Queue {
+    std::deque<std::uint64_t> tokens = {};
+    std::condition_variable due = {};
+    bool started = false;
+  };
+  static bool is_step(const Callback& callback) {
+    return callback.function == nullptr && callback.with_stream == nullptr;
+  }
+  void start(Queue& queue);
+  void loop(Queue& queue);
 
-  Step before_, done_;
+  const Step before_, done_;
   std::mutex mutex_;
-  std::condition_variable due_;
   std::map<std::uint64_t, Callback> known_;
-  std::deque<std::uint64_t> queue_;
-  std::thread thread_;
+  Queue functions_, steps_;
 };
 
 }  // namespace partita::remote::client

@@ -125,16 +125,14 @@ std::span<std::byte> Core::place_of(Token token, std::uint64_t bytes) {
 std::uint64_t Core::add_callback(const Callback& callback) {
   const std::uint64_t token = ++next_token_;
   const std::lock_guard lock(notice_mutex_);
-  if (callbacks_ == nullptr) {
-    callbacks_ = std::make_unique<Callbacks>();
-    callbacks_->start(before_call, [this](std::uint64_t done) {
+  if (callbacks_ == nullptr)
+    callbacks_ = std::make_unique<Callbacks>(before_call, [this](std::uint64_t done) {
       after_call(done);
       const Lock held(mutex);
       if (link == nullptr || left) return;
       link->post(held, CallDone{.token = {done}});
       link->flush(held);
     });
-  }
   callbacks_->add(token, callback);
   link->watch(true);
   return token;

@@ -422,19 +422,79 @@ TEST(Grid, MoreBlocksThanUnitsHoldNeverEndAndThatIsSaid) {
   EXPECT_EQ(run->faults()[0].kind, FaultKind::stopped);
 }
 
-// Long blocks that wait for nobody: more than may be under way at once, each right.
-TEST(Grid, LongBlocksGiveWayAndEnd) {
-  const std::string body = R"(
-mov.u32 %r10, 0; mov.u32 %r12, %ctaid.x; and.b32 %r12, %r12, 3; mul.lo.u32 %r12, %r12, 5000;
+// One more has to come, of another launch, for which there is no thread before this one leaves it.
+TEST(Grid, ALaunchLeavesItsThreadToAnotherThatItWaitsFor) {
+  std::string body = kWaitForAll;
+  body.replace(body.find("mov.u32 %r11, %nctaid.x;"), 24,
+               "mov.u32 %r11, %nctaid.x; add.u32 %r11, %r11, 1;");
+  const std::string other = ".visible .entry one(){ red.global.add.u32 [count], 1; ret; }\n";
+  for (const bool cooperative : {true, false}) {
+    Device device(asking(body, kWaitForAllMemory + other));
+    constexpr std::uint32_t kThreads = 12 * 40;
+    const std::uint64_t at = device.upload(Words(kThreads)), out = device.upload(Words(kThreads));
+    Launch launch = device.launch("k", {12}, {40}, Parameters().add(at).add(out));
+    launch.cooperative = cooperative;
+    int left = 0;
+    launch.others = [&] { return left < 3; };
+    const auto run = *device.machine().prepare(launch);
+    for (std::int64_t i = 0; i < run->groups(); ++i)
+      while (!run->execute(i))
+        if (++left == 2) device.run(device.launch("one", {1}, {1}, Parameters()));
+    EXPECT_THAT(run->faults(), IsEmpty());
+    EXPECT_GE(left, 2);
+    const auto got = device.download<std::uint32_t>(out, kThreads);
+    for (std::uint32_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], 130'000 + i) << cooperative;
+  }
+}
+
+// The last four of each `of` blocks do 0 to 3 times 20,000 rounds.
+std::string long_blocks(std::uint32_t of) {
+  const std::string last = std::to_string(of - 1), rest = std::to_string(of - 4);
+  return "mov.u32 %r10, 0; mov.u32 %r12, %ctaid.x; and.b32 %r12, %r12, " + last +
+         "; max.u32 %r12, %r12, " + rest + "; sub.u32 %r12, %r12, " + rest + R"(;
+mul.lo.u32 %r12, %r12, 20000;
 MORE: mad.lo.u32 %r9, %r9, 3, %r1; add.u32 %r10, %r10, 1;
 setp.lt.u32 %p1, %r10, %r12; @%p1 bra MORE;
 )";
-  const Outcome r = outcome(asking(body), Words(70 * 32), {70});
-  EXPECT_THAT(r.faults, IsEmpty());
-  for (std::uint32_t i = 0; i < r.out.size(); ++i) {
+}
+void expect_long_blocks(const Words& out, std::uint32_t of) {
+  for (std::uint32_t i = 0; i < out.size(); ++i) {
     std::uint32_t want = i;
-    for (std::uint32_t n = 1; n < i / 32 % 4 * 5000; ++n) want = want * 3 + i;
-    ASSERT_EQ(r.out[i], want) << i;
+    const std::uint32_t last = std::max(i / 32 % of, of - 4) - (of - 4);
+    for (std::uint32_t n = 1; n < last * 20000; ++n) want = want * 3 + i;
+    ASSERT_EQ(out[i], want) << i;
+  }
+}
+
+// Long blocks that wait for nobody: more than may be under way at once, each right.
+TEST(Grid, LongBlocksGiveWayAndEnd) {
+  const Outcome r = outcome(asking(long_blocks(4)), Words(70 * 32), {70});
+  EXPECT_THAT(r.faults, IsEmpty());
+  expect_long_blocks(r.out, 4);
+}
+
+// The same on two threads that leave whenever they may: every block runs once, to its end.
+TEST(Grid, ALaunchThatLeavesItsThreadsGoesOn) {
+  for (const std::uint32_t blocks : {70U, 3000U}) {  // groups of one block, of two
+    const std::uint32_t of = blocks == 70 ? 4 : 64;
+    Device device(asking(long_blocks(of)));
+    const Words none(blocks * 32);
+    const std::uint64_t at = device.upload(none), out = device.upload(none);
+    Launch launch = device.launch("k", {blocks}, {32}, Parameters().add(at).add(out));
+    launch.others = [] { return true; };
+    const auto run = *device.machine().prepare(launch);
+    std::atomic<std::int64_t> next = 0, left = 0;
+    {
+      const auto work = [&] {
+        for (std::int64_t i = next++; i < run->groups(); i = next++)
+          while (!run->execute(i)) ++left;
+      };
+      const std::jthread other(work);
+      work();
+    }
+    EXPECT_THAT(run->faults(), IsEmpty());
+    EXPECT_GT(left, 0);
+    expect_long_blocks(device.download<std::uint32_t>(out, blocks * 32), of);
   }
 }
 

@@ -32,10 +32,6 @@ bool AlignedBytes::reserve(std::size_t bytes) {
 
 namespace {
 
-struct BlockRange {
-  std::uint64_t first = 0, last = 0;
-};
-
 // The next blocks of the launch that nobody has begun; none where there are no more.
 BlockRange take_blocks(RunCore& run) {
   const std::uint64_t all = run.launch.grid.volume();
@@ -223,7 +219,8 @@ std::string stuck(RunCore& run, std::uint64_t mine) {
 
 // A block of a plain launch may wait for what others do, and not be the last of those that the
 // device is said to hold: after some turns it waits behind them.
-void give_way(RunCore& run, Worker& worker, BlockRange& mine) {
+void give_way(RunCore& run, Worker& worker) {
+  BlockRange& mine = worker.mine;
   std::unique_ptr<Block> next;
   std::string trouble;
   {
@@ -244,15 +241,28 @@ void give_way(RunCore& run, Worker& worker, BlockRange& mine) {
   if (begins) begin_block(run, worker, *worker.blocks.front(), mine.first++);
 }
 
-void run_one(RunCore& run, Worker& worker, BlockRange& mine) {
+// Whether the thread is to go to another launch now, which this one may wait for.
+bool leaves(const RunCore& run, Worker& worker) {
+  if (!run.launch.others) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (worker.since.time_since_epoch().count() == 0) worker.since = now;
+  if (now - worker.since < kTurnOfLaunch) return false;
+  worker.since = now;
+  return worker.left = run.launch.others();
+}
+
+// False: the worker leaves in the middle of it.
+bool run_one(RunCore& run, Worker& worker) {
   for (int turns = 1; !worker.blocks.front()->failed; ++turns) {
     Block& block = *worker.blocks.front();
     if (block.live_threads == 0) break;
     if (!turn(run, block)) report_deadlock(block);
-    if (turns % kTurnsOfBlock == 0 && block.live_threads > 0 && !block.failed)
-      give_way(run, worker, mine);
+    if (turns % kTurnsOfBlock != 0 || block.live_threads == 0 || block.failed) continue;
+    if (leaves(run, worker)) return false;
+    give_way(run, worker);
   }
   end_block(run, *worker.blocks.front());
+  return true;
 }
 
 // A worker that has nothing left goes on with a block that waits for its turn, so that none is left
@@ -267,7 +277,8 @@ bool go_on_with_paused(RunCore& run, Worker& worker) {
   return true;
 }
 
-void run_in_turns(RunCore& run, Worker& worker, std::size_t count) {
+// As run_one(), for all of a cooperative launch.
+bool run_in_turns(RunCore& run, Worker& worker, std::size_t count) {
   bool failed = false;
   for (std::size_t left = count; left > 0 && !failed;) {
     bool progress = false;
@@ -279,6 +290,7 @@ void run_in_turns(RunCore& run, Worker& worker, std::size_t count) {
       progress = turn(run, block) || progress;
       failed = block.failed;
     }
+    if (progress && !failed && leaves(run, worker)) return false;
     if (left == 0 || progress || failed) continue;
     for (std::size_t i = 0; i < count && !failed; ++i)
       if (worker.blocks[i]->live_threads > 0) {
@@ -287,6 +299,7 @@ void run_in_turns(RunCore& run, Worker& worker, std::size_t count) {
       }
   }
   for (std::size_t i = 0; i < count; ++i) end_block(run, *worker.blocks[i]);
+  return true;
 }
 
 }  // namespace
@@ -346,30 +359,35 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
            {.kind = FaultKind::illegal, .about = "there is no memory for the block"});
 }
 
-void execute_blocks(RunCore& run, Worker& worker) {
+bool execute_blocks(RunCore& run, Worker& worker) {
   const bool changed = worker.table_version != run.arena->version();
   if (changed) know_memory(*run.arena, worker);
   if (worker.spans_of != run.serial || changed) {
     worker.spans.assign(run.program->spans, {});
     worker.spans_of = run.serial;
   }
-  BlockRange mine = take_blocks(run);
+  worker.since = {};
+  BlockRange& mine = worker.mine;
+  bool goes_on = std::exchange(worker.left, false);
+  if (!goes_on) mine = take_blocks(run);
   const bool together = run.launch.cooperative;
   const std::size_t count = together ? static_cast<std::size_t>(mine.last - mine.first) : 1;
   while (worker.blocks.size() < count) worker.blocks.push_back(std::make_unique<Block>());
   if (together) {
-    for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t i = 0; i < count && !goes_on; ++i)
       begin_block(run, worker, *worker.blocks[i], mine.first + i);
-    run_in_turns(run, worker, count);
-    return;
+    return run_in_turns(run, worker, count);
   }
   while (!run.ended.load(std::memory_order_relaxed)) {
-    if (mine.first < mine.last)
-      begin_block(run, worker, *worker.blocks.front(), mine.first++);
-    else if (!go_on_with_paused(run, worker))
-      return;
-    run_one(run, worker, mine);
+    if (!std::exchange(goes_on, false)) {
+      if (mine.first < mine.last)
+        begin_block(run, worker, *worker.blocks.front(), mine.first++);
+      else if (!go_on_with_paused(run, worker))
+        return true;
+    }
+    if (!run_one(run, worker)) return false;
   }
+  return true;
 }
 
 }  // namespace partita::ptx

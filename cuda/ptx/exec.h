@@ -25,6 +25,7 @@ inline constexpr std::int32_t kSliceBranches = 256;  // then stop and fairness a
 inline constexpr std::uint32_t kFairSlice = 4;    // of so many, one goes to any group of the warp
 inline constexpr std::int32_t kSlicesOfWarp = 4;  // then another warp has its turn
 inline constexpr int kTurnsOfBlock = 4;           // then another block of the launch has its turn
+inline constexpr std::chrono::milliseconds kTurnOfLaunch{1};  // then another one, if it wants
 inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
 inline constexpr unsigned kBarriers = 16;
 inline constexpr std::uint64_t kMaxRaceBlocks = std::uint64_t{1} << 20;  // larger grids: no check
@@ -159,6 +160,10 @@ struct Block {
   std::vector<std::uint32_t> copy_groups = {};  // committed so far, by thread
 };
 
+struct BlockRange {
+  std::uint64_t first = 0, last = 0;
+};
+
 struct Worker {
   std::vector<std::unique_ptr<Frame>> spare = {};
   std::shared_ptr<const Table> table = {};
@@ -166,12 +171,16 @@ struct Worker {
   std::vector<Span> spans = {};  // Warp::spans
   std::uint64_t spans_of = 0;    // run
   std::vector<std::unique_ptr<Block>> blocks = {};  // more than one of a cooperative launch
+  BlockRange mine = {};  // taken, to be begun; of a cooperative launch: all
+  bool left = false;     // execute_blocks() in the middle
+  std::chrono::steady_clock::time_point since = {};  // it has had the thread, looked at first
   alignas(64) std::byte bounce[kLanes][32];
 };
 
 // Runs the blocks of one group: one after the other, or in turns (cooperative). One that takes long
 // gives way to others that did not begin or gave way before, and whoever is free goes on with it.
-void execute_blocks(RunCore& run, Worker& worker);
+// False: the worker has left in the middle (Launch::others), and goes on when called again.
+bool execute_blocks(RunCore& run, Worker& worker);
 void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linear);
 
 void begin_shadows(Block& block, std::uint32_t shared_bytes, std::uint32_t shift);

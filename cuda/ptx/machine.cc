@@ -53,9 +53,10 @@ class RunImpl final : public Run {
                                      core_.per_group);
   }
 
-  void execute(std::int64_t group) noexcept override {
-    execute_group(group);
+  bool execute(std::int64_t group) noexcept override {
+    if (!execute_group(group)) return false;
     if (++done_ == groups()) execute_launched();
+    return true;
   }
 
   void request_stop() noexcept override {
@@ -77,13 +78,14 @@ class RunImpl final : public Run {
   }
 
  private:
-  void execute_group(std::int64_t group) noexcept {
-    if (group < 0 || group >= groups() || core_.ended.load(std::memory_order_relaxed)) return;
+  bool execute_group(std::int64_t group) noexcept {
+    if (group < 0 || group >= groups() || core_.ended.load(std::memory_order_relaxed)) return true;
     if (core_.stop.load(std::memory_order_relaxed)) return note_stopped();
     std::unique_ptr<Worker> worker = take();
-    execute_blocks(core_, *worker);
+    const bool ended = execute_blocks(core_, *worker);
     const std::scoped_lock lock(shared_->mutex);
-    shared_->workers.push_back(std::move(worker));
+    (ended ? shared_->workers : left_).push_back(std::move(worker));
+    return ended;
   }
   // What its threads launched: one behind the other, each with all that it launches itself, as a
   // stream has it; then what was to run at the very end.
@@ -97,20 +99,27 @@ class RunImpl final : public Run {
 
   std::unique_ptr<Worker> take() {
     const std::scoped_lock lock(shared_->mutex);
+    if (!left_.empty()) {
+      std::unique_ptr<Worker> worker = std::move(left_.front());
+      left_.erase(left_.begin());
+      return worker;
+    }
     if (shared_->workers.empty()) return std::make_unique<Worker>();
     std::unique_ptr<Worker> worker = std::move(shared_->workers.back());
     shared_->workers.pop_back();
     return worker;
   }
-  void note_stopped() {
+  bool note_stopped() {
     const std::scoped_lock lock(core_.mutex);
     if (!core_.ended.exchange(true))
       core_.faults.push_back({.kind = FaultKind::stopped,
                               .kernel = core_.program->kernel,
                               .about = "the launch was stopped"});
+    return true;
   }
 
   std::shared_ptr<Shared> shared_;
+  std::vector<std::unique_ptr<Worker>> left_;  // of shared_->mutex: in the middle of a group
   mutable RunCore core_;
   std::atomic<std::int64_t> done_ = 0;  // groups
   Run* child_ = nullptr;                // of core_.mutex: the launch of a thread under way

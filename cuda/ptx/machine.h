@@ -121,6 +121,9 @@ struct Launch {
   // Told by a thread that executes where so many are under way, none has ended for `patience`, and
   // others have not begun: they may wait for those.
   std::function<void(const std::string&)> stuck = {};
+  // Whether something else wants the thread that asks: execute() may then return before its end.
+  // Asked about once each ms. Empty: nothing does.
+  std::function<bool()> others = {};
   std::chrono::nanoseconds patience = std::chrono::seconds(30);
   Checks checks = {};
   Watcher* watcher = nullptr;  // outlives the run; groups are executed by one thread then
@@ -134,8 +137,9 @@ class Run {
  public:
   virtual ~Run() = default;
   virtual std::int64_t groups() const = 0;
-  // Runs the group to its end or a fault; nothing after a fault that ends the launch.
-  virtual void execute(std::int64_t group) noexcept = 0;
+  // Runs the group to its end or a fault; nothing after a fault that ends the launch. False, only
+  // where there is Launch::others: it is not at its end, and is to be called for it again.
+  virtual bool execute(std::int64_t group) noexcept = 0;
   // From any thread: groups end soon (within 1 ms of work) with FaultKind::stopped.
   virtual void request_stop() noexcept = 0;
   // After the last execute returned.

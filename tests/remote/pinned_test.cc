@@ -2,6 +2,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 
 #include "tests/remote/ptx_server.h"
 #include "tests/remote/shim_harness.h"
@@ -118,6 +121,52 @@ TEST_F(PinnedMemory, IsReadInTheOrderOfStreams) {
                  SAME(cuda.call("cudaFreeHost", static_cast<void*>(pinned)), 0);
                }),
       0);
+}
+
+// A function of the program that waits holds up nothing of another stream's: the program opens the
+// door once that one is done.
+TEST_F(PinnedMemory, IsReadBesideAFunctionThatWaits) {
+  HostServer server(private_address(), test_kernels());
+  const auto beside = [] {
+    const Library cuda(kRuntime);
+    constexpr std::size_t n = 16, bytes = n * 4;
+    struct Door {
+      std::mutex mutex = {};
+      std::condition_variable moved = {};
+      bool open = false, waited_in_vain = false;
+    } door;
+    int* pinned = nullptr;
+    SAME(cuda.call("cudaMallocHost", &pinned, bytes), 0);
+    const There<int> a(cuda, std::vector<int>(n, 7)), b(cuda, std::vector<int>(n));
+    void *waits = nullptr, *works = nullptr;
+    SAME(cuda.call("cudaStreamCreateWithFlags", &waits, 1U), 0);
+    SAME(cuda.call("cudaStreamCreateWithFlags", &works, 1U), 0);
+    SAME(cuda.call(
+             "cudaLaunchHostFunc", waits,
+             +[](void* there) {
+               auto& at = *static_cast<Door*>(there);
+               std::unique_lock lock(at.mutex);
+               at.waited_in_vain =
+                   !at.moved.wait_for(lock, std::chrono::minutes(1), [&] { return at.open; });
+             },
+             static_cast<void*>(&door)),
+         0);
+    SAME(cuda.call("cudaMemcpyAsync", static_cast<void*>(pinned),
+                   static_cast<const void*>(a.begin()), bytes, 2, works),
+         0);
+    SAME(cuda.call("cudaMemcpyAsync", b.begin(), static_cast<const void*>(pinned), bytes, 1, works),
+         0);
+    SAME(cuda.call("cudaStreamSynchronize", works), 0);
+    {
+      const std::lock_guard lock(door.mutex);
+      NEED(!door.waited_in_vain);
+      door.open = true;
+    }
+    door.moved.notify_one();
+    SAME(cuda.call("cudaDeviceSynchronize"), 0);
+    SAME(b.now()[n - 1], 7);
+  };
+  EXPECT_EQ(in_child(server.address(), beside), 0);
 }
 
 // Three launches of a graph that copies there and back, without waiting: each reads what the

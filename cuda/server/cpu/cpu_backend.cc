@@ -279,6 +279,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::LaunchWork wor
   launch.stuck = [shared = shared_](const std::string& text) {
     shared->notify({.kind = Completed::Kind::noted, .text = text});
   };
+  launch.others = [units = units_] { return units->driver().wanted(); };
   launch.checks.uninitialised = (options_.flags & kCheckMemory) != 0;
   launch.checks.races = (options_.flags & kCheckRaces) != 0;
   launch.checks.global_races = launch.checks.races;
@@ -297,12 +298,13 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::LaunchWork wor
                            const std::lock_guard lock(shared->mutex);
                            if (!shared->ending) shared->running.insert(run);
                          }
-                         if (!shared->skips()) run->execute(group);
-                         if (--progress->left > 0) return;
+                         if (!shared->skips() && !run->execute(group)) return false;
+                         if (--progress->left > 0) return true;
                          if (stamps) stamps->ended = static_cast<std::int64_t>(now_ns());
                          shared->tell_outcome(*run);
                          const std::lock_guard lock(shared->mutex);
                          shared->running.erase(run);
+                         return true;
                        },
                    .groups = groups,
                    .place = places_.next(kernel.name, work, stream, streams_.at(stream).priority)});
@@ -328,6 +330,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::StreamWork wor
   const auto task = [this](auto what) {
     return Item(Task{[shared = shared_, what = std::move(what)](std::int64_t) {
       if (!shared->skips()) what();
+      return true;
     }});
   };
   if (auto* launch = std::get_if<server::LaunchWork>(&work))
@@ -345,6 +348,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, server::StreamWork wor
     return Item(Task{.run =
                          [shared = shared_, from = *from, copied](std::int64_t) {
                            if (!shared->skips()) copied->bytes.assign(from.begin(), from.end());
+                           return true;
                          },
                      .then = [shared = shared_, copied] { shared->notify(std::move(*copied)); }});
   }
@@ -424,6 +428,7 @@ Answered<CpuBackend::Item> CpuBackend::item_of(Id stream, const Gemm& gemm) {
                    shared->die(server::kIllegalAddress, wrong);
                  if (--progress->left == 0 && stamps)
                    stamps->ended = static_cast<std::int64_t>(now_ns());
+                 return true;
                },
            .groups = parts,
            .place = places_.next(kProduct, as, stream, streams_.at(stream).priority)});
@@ -543,7 +548,7 @@ void CpuBackend::launch(Stream& stream, Task task) {
   const auto left = std::make_shared<std::atomic<std::int64_t>>(groups);
   auto counted = [shared = shared_, counters = stream.counters, left, units = units_,
                   task = std::move(task)](std::int64_t group) {
-    if (task.run) task.run(group);
+    if (task.run && !task.run(group)) return drivers::cpu_mask::come_again();
     if (--*left > 0) return;
     --counters->unfinished;
     if (task.then) task.then();

@@ -72,7 +72,7 @@ class CpuBackend final : public server::DeviceBackend {
   struct Recorded;  // a record of an event, or a place in a stream
   using Stamps = server::LaunchTimes::Stamps;
   struct Task {  // runs on the units
-    std::function<void(std::int64_t)> run = {};
+    std::function<bool(std::int64_t)> run = {};  // false: the group is to come again
     std::int64_t groups = 1;
     std::function<void()> then = {};    // says so, once the stream knows that it is finished
     std::shared_ptr<Place> place = {};  // of a kernel of a tenant

@@ -62,6 +62,26 @@ DONE:
 LOOP:
   bra LOOP;
 }
+.visible .entry ring(.param .u64 word, .param .u32 mine, .param .u32 all, .param .u32 until)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<7>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [word];
+  ld.param.u32 %r1, [mine];
+  ld.param.u32 %r2, [all];
+  ld.param.u32 %r3, [until];
+AGAIN:
+  ld.acquire.gpu.global.u32 %r4, [%rd1];
+  setp.ne.u32 %p1, %r4, %r1;
+  @%p1 bra AGAIN;
+  add.u32 %r5, %r4, 1;
+  st.release.gpu.global.u32 [%rd1], %r5;
+  add.u32 %r1, %r1, %r2;
+  setp.lt.u32 %p2, %r1, %r3;
+  @%p2 bra AGAIN;
+  ret;
+}
 )";
 
 std::unique_ptr<CpuBackend> open(std::uint32_t flags = 0) {
@@ -318,6 +338,39 @@ TEST(CpuBackend, ProductsAreTimed) {
   EXPECT_EQ(request[0].name, "gemm");
   EXPECT_EQ(request[0].shape, "100x90x2 80x1x1");
   EXPECT_GT(request[0].us, 0);
+}
+
+// In turns, each more than once: more of them than units, behind a copy that comes last.
+TEST(CpuBackend, KernelsOfStreamsWaitForEachOther) {
+  constexpr std::uint32_t kRing = 5, kUntil = 10 * kRing, kNotYet = ~0u;
+  const auto backend = open();
+  const auto module = backend->create(server::ModuleSpec{kModule});
+  const auto ring = backend->find_kernel(*module, "ring");
+  ASSERT_TRUE(ring) << ring.error().reason;
+  const std::uint64_t word = backend->device().arena;
+  ASSERT_TRUE(backend->allocate(word, 256));
+  std::memcpy(backend->mapped(word, 4, true).data(), &kNotYet, 4);
+  std::vector<server::Id> streams;
+  for (std::uint32_t i = 0; i <= kRing; ++i) {
+    streams.push_back(*backend->create(server::StreamSpec{.blocking = false}));
+    std::vector<std::byte> block(20);
+    const std::uint32_t words[] = {i, kRing, kUntil};
+    std::memcpy(block.data(), &word, 8), std::memcpy(block.data() + 8, words, 12);
+    server::StreamWork work = server::SetWork{word, 0, 4, 1, 1, 0};
+    if (i < kRing)
+      work = LaunchWork{.kernel = ring->id,
+                        .grid = {1, 1, 1},
+                        .block = {1, 1, 1},
+                        .cooperative = i % 2 == 1,
+                        .parameters = block};
+    ASSERT_TRUE(backend->enqueue(streams.back(), work));
+  }
+  for (const server::Id stream : streams) backend->watch(server::ObjectKind::stream, stream, 1);
+  for (std::size_t ended = 0; ended < streams.size(); ended += backend->poll().completed.size()) {
+    pollfd ready{backend->descriptor(), POLLIN, 0};
+    ASSERT_EQ(::poll(&ready, 1, 60'000), 1);
+  }
+  EXPECT_EQ(word_at(*backend, word), kUntil);
 }
 
 std::uint64_t sum_of_streams(CpuBackend& backend, int streams, int pieces, LaunchWork first) {

@@ -18,6 +18,7 @@ using device::lane_call;
 using device::refused;
 
 thread_local int unit_of_thread = -1;
+thread_local bool comes_again = false;
 
 // Whether the thread keeps its core from others of its priority, sessions that have a kernel to
 // launch, say, for as long as it likes.
@@ -33,6 +34,7 @@ std::int64_t now_ns() {
 }  // namespace
 
 int this_unit() { return unit_of_thread; }
+void come_again() { comes_again = true; }
 
 // ---- threads ----
 
@@ -89,8 +91,9 @@ void CpuMaskDriver::work(int unit) {
     taken_ += batch.has_value();
     lock.unlock();
     notify(woken);
+    std::optional<std::int64_t> until;
     if (batch)
-      run(*batch);
+      until = run(*batch);
     else
       signals_[static_cast<std::size_t>(unit)].wait();
     const std::int64_t began = std::exchange(now, now_ns());
@@ -102,18 +105,22 @@ void CpuMaskDriver::work(int unit) {
     lock.lock();
     if (!batch) continue;
     const std::int64_t before = batch->lane->ended;
-    dispatcher_.finish(*batch, unit, spent);
+    dispatcher_.finish(*batch, unit, spent, until);
     // Whatever ended on other lanes waited for this one.
     if (batch->lane->ended != before && synchronising_ > 0) progress_.notify_all();
   }
 }
 
 // Runs the work-groups; a callable that throws ends the program here.
-void CpuMaskDriver::run(const Batch& batch) noexcept {
+std::optional<std::int64_t> CpuMaskDriver::run(const Batch& batch) noexcept {
   const int unit = this_unit();
   if (unit < 0 || !batch.lane->mask[static_cast<std::size_t>(unit)])
     outside_ += batch.last - batch.first;
-  for (std::int64_t group = batch.first; group < batch.last; ++group) batch.kernel->run(group);
+  for (std::int64_t group = batch.first; group < batch.last; ++group) {
+    batch.kernel->run(group);
+    if (std::exchange(comes_again, false)) return group;
+  }
+  return std::nullopt;
 }
 
 void CpuMaskDriver::notify(const std::vector<int>& units) {
@@ -223,6 +230,11 @@ Result<std::vector<std::int64_t>> CpuMaskDriver::ran(int lane) {
   const std::lock_guard lock(mutex_);
   const auto found = TRY(find_lane(lane, "ran"));
   return found->ran;
+}
+
+bool CpuMaskDriver::wanted() {
+  const std::lock_guard lock(mutex_);
+  return dispatcher_.wanted(this_unit());
 }
 
 std::int64_t CpuMaskDriver::taken() {

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -28,6 +29,9 @@ inline constexpr std::int64_t kMaxQueued = 1 << 16;
 
 // The unit that the calling thread is, in whichever driver; -1 when it is none.
 int this_unit();
+// Said by a work-group before it returns: it is not at its end, and is run again once other lanes
+// have had their turn.
+void come_again();
 
 class CpuMaskDriver final : public device::LaneDriver {
  public:
@@ -50,6 +54,8 @@ class CpuMaskDriver final : public device::LaneDriver {
   Result<void> destroy_event(int event) override;
   bool open_to_groups() const override { return true; }
 
+  // Asked by a work-group: whether another lane has one for this unit.
+  bool wanted();
   // How many work-groups of the lane each unit ran.
   Result<std::vector<std::int64_t>> ran(int lane);
   // How many batches units have taken so far.
@@ -62,7 +68,8 @@ class CpuMaskDriver final : public device::LaneDriver {
   explicit CpuMaskDriver(hw::Topology topology);
   Result<void> start();
   void work(int unit);
-  void run(const Batch& batch) noexcept;
+  // Up to the work-group that is to come again.
+  std::optional<std::int64_t> run(const Batch& batch) noexcept;
   void notify(const std::vector<int>& units);
   Result<std::shared_ptr<Lane>> find_lane(int lane, std::string_view call);
   Result<std::shared_ptr<Event>> find_event(int event, std::string_view call);

@@ -47,6 +47,30 @@ INSTANTIATE_TEST_SUITE_P(Topologies, Conformance,
                          testing::Values(std::pair(1, 1), std::pair(1, 2), std::pair(2, 3),
                                          std::pair(4, 15)));
 
+// Two waiting work-groups have both units until they see that a third is there, of another lane.
+TEST(WorkGroups, ComeAgainOnceAnotherLaneHadItsTurn) {
+  const auto driver = opened(1, 2);
+  const int waits = *driver->create_lane(mask_of({0, 1}));
+  const int told = *driver->create_lane(mask_of({0, 1}));
+  std::atomic<int> said = 0, ended = 0, begun = 0;
+  const auto wait = [&](std::int64_t) {
+    ++begun;
+    while (said == 0 && !driver->wanted()) {
+    }
+    if (said == 0) return come_again();
+    ++ended;
+  };
+  ASSERT_TRUE(driver->launch(waits, {2, HostKernel{wait}}));
+  while (begun < 2) std::this_thread::yield();
+  ASSERT_TRUE(driver->launch(told, {1, HostKernel{[&](std::int64_t) { ++said; }}}));
+  ASSERT_TRUE(driver->synchronise(waits));
+  EXPECT_EQ(said, 1);
+  EXPECT_EQ(ended, 2);
+  EXPECT_EQ(driver->outside(), 0);
+  const auto ran = *driver->ran(waits);
+  EXPECT_EQ(std::accumulate(ran.begin(), ran.end(), std::int64_t{0}), 2);
+}
+
 // ---- faults ----
 
 TEST(FaultyLanes, WithoutAScriptConform) {

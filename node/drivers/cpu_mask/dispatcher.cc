@@ -1,6 +1,7 @@
 #include "drivers/cpu_mask/dispatcher.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -109,9 +110,16 @@ std::optional<Batch> Dispatcher::take(int number) {
   if (!next) return std::nullopt;
   Lane& lane = *unit.lanes[*next].lane;
   Execution& kernel = *lane.running;
-  const std::int64_t size = batch_size(kernel, static_cast<std::int64_t>(lane.units.size()));
-  const Batch batch{&lane, &kernel, kernel.taken, kernel.taken + size};
-  kernel.taken += size;
+  unit.serves = &lane;
+  Batch batch{&lane, &kernel};
+  if (!kernel.again.empty()) {
+    std::tie(batch.first, batch.last) = kernel.again.front();
+    kernel.again.erase(kernel.again.begin());
+  } else {
+    batch.first = kernel.taken;
+    kernel.taken += batch_size(kernel, static_cast<std::int64_t>(lane.units.size()));
+    batch.last = kernel.taken;
+  }
   if (sleeping_.any()) {
     for (const Served& served : unit.lanes)
       if (served.lane->has_work()) wake_one(*served.lane);
@@ -119,19 +127,29 @@ std::optional<Batch> Dispatcher::take(int number) {
   return batch;
 }
 
-void Dispatcher::finish(const Batch& batch, int unit, std::int64_t spent_ns) {
+void Dispatcher::finish(const Batch& batch, int unit, std::int64_t spent_ns,
+                        std::optional<std::int64_t> until) {
+  const std::int64_t ran = until.value_or(batch.last) - batch.first;
   Lane& lane = *batch.lane;
   Execution& kernel = *batch.kernel;
   std::vector<Served>& lanes = units_[static_cast<std::size_t>(unit)].lanes;
   std::ranges::find(lanes, &lane, &Served::lane)->ns += spent_ns;
   kernel.spent_ns += spent_ns;
-  lane.ran[static_cast<std::size_t>(unit)] += batch.last - batch.first;
-  kernel.finished += batch.last - batch.first;
+  lane.ran[static_cast<std::size_t>(unit)] += ran;
+  kernel.finished += ran;
+  if (until) kernel.again.emplace_back(*until, batch.last);
   if (kernel.finished < kernel.groups) return;
   lane.running = nullptr;
   lane.queue.pop_front();
   ++lane.ended;
   advance(lane, unit);
+}
+
+bool Dispatcher::wanted(int number) const {
+  const Unit& unit = units_[static_cast<std::size_t>(number)];
+  return std::ranges::any_of(unit.lanes, [&](const Served& served) {
+    return served.lane != unit.serves && served.lane->has_work();
+  });
 }
 
 // Wakes a unit of the lane, when one sleeps.

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct Execution {
   std::int64_t taken = 0;
   std::int64_t finished = 0;
   std::int64_t spent_ns = 0;  // on those that are finished
+  std::vector<std::pair<std::int64_t, std::int64_t>> again = {};  // taken, and to be taken again
 };
 struct Record {
   std::shared_ptr<Event> event;
@@ -60,7 +62,9 @@ struct Lane {
   std::vector<std::int64_t> ran;        // work-groups per unit of the topology
   std::atomic<std::int64_t> ended = 0;  // items that are finished; anybody may look
   std::int64_t queued() const { return static_cast<std::int64_t>(queue.size()); }
-  bool has_work() const { return running != nullptr && running->taken < running->groups; }
+  bool has_work() const {
+    return running != nullptr && (running->taken < running->groups || !running->again.empty());
+  }
 };
 
 // Work-groups first .. last - 1 of the kernel that runs on a lane.
@@ -85,8 +89,12 @@ class Dispatcher {
 
   // The next batch of a unit; nothing when there is no work for it: it sleeps from now on.
   std::optional<Batch> take(int unit);
-  // The unit has run the batch in that time, and takes its next one now.
-  void finish(const Batch& batch, int unit, std::int64_t spent_ns);
+  // The unit has run the batch in that time, to its end or to this work-group, which comes again as
+  // those behind it do; it takes its next one now.
+  void finish(const Batch& batch, int unit, std::int64_t spent_ns,
+              std::optional<std::int64_t> until = {});
+  // Whether a unit that runs a batch has work on another lane.
+  bool wanted(int unit) const;
 
   bool sleeps(int unit) const { return sleeping_[static_cast<std::size_t>(unit)]; }
   // The units that became awake since the last call of this.
@@ -101,6 +109,7 @@ class Dispatcher {
     std::vector<Served> lanes;  // that it serves, in the order of their creation
     std::size_t turn = 0;       // where it looks for work first
     std::int64_t least_ns = 0;  // what the lane that it took from last had been given
+    const Lane* serves = nullptr;  // the lane that it took from last
   };
   std::optional<std::size_t> next_lane(Unit& unit);
   void advance(Lane& lane, int searching);

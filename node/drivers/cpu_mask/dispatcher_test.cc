@@ -71,6 +71,35 @@ TEST(Dispatcher, BatchesOfLongGroupsAreShort) {
   EXPECT_THAT(sizes, ElementsAre(1, 3, 3, 1));
 }
 
+// A work-group that comes again does so behind other lanes, with those that were taken with it.
+TEST(Dispatcher, WorkGroupsComeAgainBehindOtherLanes) {
+  Dispatcher dispatcher(1);
+  const auto one = dispatcher.add(units_mask({0})), two = dispatcher.add(units_mask({0}));
+  dispatcher.push(*one, kernel(20));
+  const auto finish = [&](const Batch& batch, std::optional<std::int64_t> until) {
+    dispatcher.finish(batch, 0, 1'000, until);
+  };
+  finish(*dispatcher.take(0), {});
+  const auto batch = dispatcher.take(0);
+  EXPECT_FALSE(dispatcher.wanted(0));
+  dispatcher.push(*two, kernel(1));
+  EXPECT_TRUE(dispatcher.wanted(0));
+  ASSERT_GT(batch->last - batch->first, 2);
+  finish(*batch, batch->first + 1);
+  const auto other = dispatcher.take(0);
+  EXPECT_EQ(other->lane, two.get());
+  EXPECT_TRUE(dispatcher.wanted(0));
+  finish(*other, {});
+  const auto again = dispatcher.take(0);
+  EXPECT_EQ(again->first, batch->first + 1);
+  EXPECT_EQ(again->last, batch->last);
+  EXPECT_EQ(one->queued(), 1);
+  finish(*again, {});
+  while (const auto rest = dispatcher.take(0)) finish(*rest, {});
+  EXPECT_EQ(one->queued(), 0);
+  EXPECT_THAT(one->ran, ElementsAre(20));
+}
+
 // Lanes of a unit with work-groups of different lengths, of which one comes late: while two have
 // work, what they are given differs by the longest batch at most.
 TEST(Dispatcher, LanesOfAUnitAreServedForTheSameTime) {

@@ -1,4 +1,5 @@
 // Four streams that copy in, compute and copy out; events order them, measure time and are asked.
+// At the end their kernels wait for each other.
 #include "program.h"
 
 KERNEL(streams_scale, (const float* from, float* to, int count, float by)) {
@@ -12,6 +13,13 @@ KERNEL(streams_sum, (const float* from, float* to, int count, int parts)) {
   float sum = 0;
   for (int part = 0; part < parts; ++part) sum += from[part * count + at];
   to[at] = sum;
+}
+
+// Until all blocks of all launches are here.
+KERNEL(streams_meet, (int* here, int all)) {
+  atomicAdd(here, 1);
+  while (atomicAdd(here, 0) != all) {
+  }
 }
 
 int main() {
@@ -55,6 +63,12 @@ int main() {
   for (int at = 0; at < total; ++at) {
     want[at % count] += in[at] * static_cast<float>(at / count + 1) + 1.0F;
   }
+  int units = 0;
+  MUST(cudaDeviceGetAttribute(&units, cudaDevAttrMultiProcessorCount, 0));
+  int* here = to_device(std::vector<int>(1, 0));
+  for (cudaStream_t stream : streams)
+    LAUNCH(streams_meet, static_cast<unsigned>(units), 1, 0, stream, here, parts * units);
+  MUST(cudaDeviceSynchronize());
   for (int part = 0; part < parts; ++part) {
     MUST(cudaEventDestroy(done[part]));
     MUST(cudaStreamDestroy(streams[part]));
