@@ -550,7 +550,16 @@ Status Graphs::set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kerne
   Got<NodeLaunch> made = all_.kernels.launch_of_node(kernel, shape, parameters);
   if (!made) return made.error();
   made->launch.parameters = made->block;
+  return set_operation(graph, node, frame_of(made->launch));
+}
+
+Status Graphs::set_set(std::uint64_t graph, std::uint64_t node, const Set& set) {
+  return set_operation(graph, node, frame_of(set));
+}
+
+Status Graphs::set_operation(std::uint64_t graph, std::uint64_t node, Bytes operation) {
   Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
   const auto exec = execs_.find(graph);
   const auto plain = graphs_.find(graph);
   if (exec == execs_.end() && plain == graphs_.end()) return kInvalidValue;
@@ -558,8 +567,7 @@ Status Graphs::set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kerne
   const auto at = std::find(nodes.begin(), nodes.end(), node);
   if (at == nodes.end()) return kInvalidValue;
   if (exec != execs_.end() ? exec->second.mixed : plain->second.mixed) return kNotSupported;
-  const std::vector<std::byte> frame = frame_of(made->launch);
-  GraphSet set{.place = static_cast<std::uint32_t>(at - nodes.begin()), .operation = frame};
+  GraphSet set{.place = static_cast<std::uint32_t>(at - nodes.begin()), .operation = operation};
   (exec != execs_.end() ? set.exec.value : set.graph.value) = graph;
   return core_.link->post(lock, set);
 }

@@ -187,6 +187,7 @@ class Graphs {
   // A kernel node of a graph, or of an executable one, launches something else.
   Status set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,
                     const LaunchShape& shape, void** parameters);
+  Status set_set(std::uint64_t graph, std::uint64_t node, const Set& set);  // a node that sets
   // The executable graph does what the graph does; kUpdateFailure where their nodes differ.
   Status update(std::uint64_t exec, std::uint64_t graph);
   // Memory of the graph: it lies at its address from now on, for as long as the graph or something
@@ -212,6 +213,7 @@ class Graphs {
   template <class Op>
   Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);
   Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);
+  Status set_operation(std::uint64_t graph, std::uint64_t node, Bytes operation);
   Status order_launches(const Lock& lock, Exec& exec, std::uint64_t stream);
   Status fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream);
 

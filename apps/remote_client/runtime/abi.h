@@ -222,3 +222,13 @@ Status give(const client::Got<T>& got, Into* into) {
     stream = own_default(stream);                                              \
     return guarded([&]() -> Status body);                                      \
   }
+// Those in the default stream: NAME and NAME_ptds.
+#define DEFAULT_FUNCTION(name, parameters, body) \
+  CUDA_EXPORT Status name parameters {           \
+    void* const stream = nullptr;                \
+    return guarded([&]() -> Status body);        \
+  }                                              \
+  CUDA_EXPORT Status name##_ptds parameters {    \
+    void* const stream = own_default(nullptr);   \
+    return guarded([&]() -> Status body);        \
+  }

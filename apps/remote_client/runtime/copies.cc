@@ -32,6 +32,14 @@ Direction direction_of(const void* to, const void* from, int kind) {
   return found;
 }
 
+// From the first row to the end of the last; more than there can be where that has no number.
+std::uint64_t span_of(std::uint64_t pitch, std::uint64_t rows, std::uint64_t width) {
+  std::uint64_t span = 0;
+  const bool too_large =
+      __builtin_mul_overflow(pitch, rows - 1, &span) || __builtin_add_overflow(span, width, &span);
+  return too_large ? UINT64_MAX : span;
+}
+
 // Rows through packed memory on the device: one operation for the bytes instead of one per row.
 Status rows_in(const RowsCopy& rows, void* stream) {
   const std::uint64_t bytes = rows.width * rows.rows;
@@ -75,6 +83,19 @@ Status rows_out(const RowsCopy& rows, void* stream) {
   auto* to = static_cast<std::byte*>(rows.to);
   for (std::size_t i = 0; i < rows.rows && status == kOk; ++i)
     std::memcpy(to + i * rows.to_pitch, packed.data() + i * rows.width, rows.width);
+  return status != kOk ? status : freed;
+}
+
+// A row on the device, which is copied to each of the program's.
+Status set_pinned(const RowsSet& set, void* stream) {
+  const std::uint64_t bytes = set.count * set.element, on = number_of(stream);
+  const auto row = session().memory.allocate_on(on, bytes);
+  if (!row) return row.error();
+  Status status = set_rows({handle_of(*row), bytes, set.value, set.element, set.count, 1}, stream);
+  for (std::size_t i = 0; i < set.rows && status == kOk; ++i)
+    status = session().memory.copy_out(on, static_cast<std::byte*>(set.to) + i * set.pitch, *row,
+                                       bytes, true);
+  const Status freed = session().memory.release_on(on, *row);
   return status != kOk ? status : freed;
 }
 
@@ -151,8 +172,8 @@ Status copy_rows(const RowsCopy& rows, void* stream, bool may_be_later) {
     return copy({rows.to, rows.from, rows.width * rows.rows, rows.kind}, stream, may_be_later);
   const Direction direction = direction_of(rows.to, rows.from, rows.kind);
   if (direction.status != kOk) return direction.status;
-  const std::uint64_t to_span = rows.to_pitch * (rows.rows - 1) + rows.width;
-  const std::uint64_t from_span = rows.from_pitch * (rows.rows - 1) + rows.width;
+  const std::uint64_t to_span = span_of(rows.to_pitch, rows.rows, rows.width);
+  const std::uint64_t from_span = span_of(rows.from_pitch, rows.rows, rows.width);
   if ((direction.to_device && !session().memory.covers(number_of(rows.to), to_span)) ||
       (direction.from_device && !session().memory.covers(number_of(rows.from), from_span)))
     return kInvalidValue;
@@ -171,8 +192,10 @@ Status copy_rows(const RowsCopy& rows, void* stream, bool may_be_later) {
 Status set_rows(const RowsSet& set, void* stream) {
   if (const Status status = session().ready(); status != kOk) return status;
   if (set.count == 0 || set.rows == 0) return session().failure();
-  const std::uint64_t span = set.pitch * (set.rows - 1) + set.count * set.element;
-  if (!session().memory.covers(number_of(set.to), span)) return kInvalidValue;
+  const std::uint64_t row = set.count * set.element, span = span_of(set.pitch, set.rows, row);
+  if (set.rows > 1 && set.pitch < row) return kInvalidValue;
+  if (!session().memory.covers(number_of(set.to), span))
+    return session().host.is_pinned(set.to, span) ? set_pinned(set, stream) : kInvalidValue;
   return session().memory.set(number_of(stream), Set{.to = {number_of(set.to)},
                                                      .value = set.value,
                                                      .element = set.element,

@@ -64,6 +64,15 @@ client::LaunchShape shape_of(const KernelNode& node) {
           .shared_bytes = node.shared_bytes};
 }
 
+Set set_of(const MemsetNode& node) {
+  return {.to = {number_of(node.to)},
+          .value = node.value,
+          .element = node.element,
+          .count = node.width,
+          .rows = node.height,
+          .pitch = node.pitch};
+}
+
 // A copy in space that is one run of bytes.
 client::Got<PlainCopy> as_plain(const Copy3& copy) {
   const auto whole = [&](const Pitched& memory) {
@@ -81,87 +90,81 @@ client::Got<PlainCopy> as_plain(const Copy3& copy) {
 
 }  // namespace
 
-CUDA_EXPORT Status cudaStreamBeginCapture(void* stream, int mode) {
-  return guarded([&] {
-    return session().captures.begin(number_of(stream), static_cast<std::uint32_t>(mode));
-  });
-}
-CUDA_EXPORT Status cudaStreamBeginCaptureToGraph(void* stream, void* graph, void* const* after,
-                                                 const void* edges, std::size_t count, int mode) {
-  return guarded([&] {
-    if (count > 0 && after == nullptr) return kInvalidValue;
-    if (!are_plain(edges, count)) return unsupported("cudaStreamBeginCaptureToGraph (edges)");
-    return session().captures.begin(number_of(stream), static_cast<std::uint32_t>(mode),
-                                    number_of(graph), numbers(after, count));
-  });
+STREAM_FUNCTION(cudaStreamBeginCapture, _ptsz, (void* stream, int mode), {
+  return session().captures.begin(number_of(stream), static_cast<std::uint32_t>(mode));
+})
+STREAM_FUNCTION(cudaStreamBeginCaptureToGraph, _ptsz,
+                (void* stream, void* graph, void* const* after, const void* edges,
+                 std::size_t count, int mode),
+                {
+                  if (count > 0 && after == nullptr) return kInvalidValue;
+                  if (!are_plain(edges, count))
+                    return unsupported("cudaStreamBeginCaptureToGraph (edges)");
+                  return session().captures.begin(number_of(stream),
+                                                  static_cast<std::uint32_t>(mode),
+                                                  number_of(graph), numbers(after, count));
+                })
+static Status set_dependencies(void* stream, void** nodes, const void* edges, std::size_t count,
+                               unsigned flags) {
+  if (flags > 1 || (count > 0 && nodes == nullptr)) return kInvalidValue;
+  if (!are_plain(edges, count)) return unsupported("cudaStreamUpdateCaptureDependencies (edges)");
+  return session().captures.set_nodes_before(number_of(stream), numbers(nodes, count), flags == 0);
 }
 CUDA_EXPORT Status cudaStreamUpdateCaptureDependencies_v2(void* stream, void** nodes,
                                                           const void* edges, std::size_t count,
                                                           unsigned flags) {
-  return guarded([&] {
-    if (flags > 1 || (count > 0 && nodes == nullptr)) return kInvalidValue;
-    if (!are_plain(edges, count)) return unsupported("cudaStreamUpdateCaptureDependencies (edges)");
-    return session().captures.set_nodes_before(number_of(stream), numbers(nodes, count),
-                                               flags == 0);
-  });
+  return guarded([&] { return set_dependencies(stream, nodes, edges, count, flags); });
 }
 #if PARTITA_CUDART >= 13
-CUDA_EXPORT Status cudaStreamUpdateCaptureDependencies(void* stream, void** nodes,
-                                                       const void* edges, std::size_t count,
-                                                       unsigned flags) {
-  return cudaStreamUpdateCaptureDependencies_v2(stream, nodes, edges, count, flags);
-}
+STREAM_FUNCTION(cudaStreamUpdateCaptureDependencies, _ptsz,
+                (void* stream, void** nodes, const void* edges, std::size_t count, unsigned flags),
+                { return set_dependencies(stream, nodes, edges, count, flags); })
 #else
-CUDA_EXPORT Status cudaStreamUpdateCaptureDependencies(void* stream, void** nodes,
-                                                       std::size_t count, unsigned flags) {
-  return cudaStreamUpdateCaptureDependencies_v2(stream, nodes, nullptr, count, flags);
-}
+STREAM_FUNCTION(cudaStreamUpdateCaptureDependencies, _ptsz,
+                (void* stream, void** nodes, std::size_t count, unsigned flags),
+                { return set_dependencies(stream, nodes, nullptr, count, flags); })
 #endif
-CUDA_EXPORT Status cudaStreamEndCapture(void* stream, void** graph) {
-  return guarded([&] {
-    void* made = nullptr;  // who captured into a graph knows it
-    const Status status = give(session().captures.end(number_of(stream)), &made);
-    if (graph != nullptr) *graph = made;
-    return status;
-  });
+STREAM_FUNCTION(cudaStreamEndCapture, _ptsz, (void* stream, void** graph), {
+  void* made = nullptr;  // who captured into a graph knows it
+  const Status status = give(session().captures.end(number_of(stream)), &made);
+  if (graph != nullptr) *graph = made;
+  return status;
+})
+STREAM_FUNCTION(cudaStreamIsCapturing, _ptsz, (void* stream, int* status), {
+  const auto state = session().captures.state_of(number_of(stream));
+  if (!state) return state.error();
+  if (status == nullptr) return kInvalidValue;
+  *status = state->status;
+  return kOk;
+})
+static Status capture_info(void* stream, int* status, unsigned long long* id, void** graph,
+                           void* const** nodes, const void** edges, std::size_t* count) {
+  const auto state = session().captures.state_of(number_of(stream));
+  if (!state) return state.error();
+  if (status == nullptr) return kInvalidValue;
+  *status = state->status;
+  if (state->status == 0) return kOk;
+  if (id != nullptr) *id = state->id;
+  if (graph != nullptr) *graph = handle_of(state->graph);
+  if (edges != nullptr) *edges = nullptr;
+  if (nodes == nullptr && count == nullptr) return kOk;
+  const auto known = session().captures.nodes_before(number_of(stream));
+  if (!known) return known.error();
+  thread_local std::vector<void*> told;  // until the thread's next call
+  told.clear();
+  for (const std::uint64_t node : *known) told.push_back(handle_of(node));
+  if (nodes != nullptr) *nodes = told.data();
+  if (count != nullptr) *count = told.size();
+  return kOk;
 }
-CUDA_EXPORT Status cudaStreamIsCapturing(void* stream, int* status) {
-  return guarded([&] {
-    const auto state = session().captures.state_of(number_of(stream));
-    if (!state) return state.error();
-    if (status == nullptr) return kInvalidValue;
-    *status = state->status;
-    return kOk;
-  });
-}
-CUDA_EXPORT Status cudaStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id,
-                                            void** graph, void* const** nodes, const void** edges,
-                                            std::size_t* count) {
-  return guarded([&] {
-    const auto state = session().captures.state_of(number_of(stream));
-    if (!state) return state.error();
-    if (status == nullptr) return kInvalidValue;
-    *status = state->status;
-    if (state->status == 0) return kOk;
-    if (id != nullptr) *id = state->id;
-    if (graph != nullptr) *graph = handle_of(state->graph);
-    if (edges != nullptr) *edges = nullptr;
-    if (nodes == nullptr && count == nullptr) return kOk;
-    const auto known = session().captures.nodes_before(number_of(stream));
-    if (!known) return known.error();
-    thread_local std::vector<void*> told;  // until the thread's next call
-    told.clear();
-    for (const std::uint64_t node : *known) told.push_back(handle_of(node));
-    if (nodes != nullptr) *nodes = told.data();
-    if (count != nullptr) *count = told.size();
-    return kOk;
-  });
-}
-CUDA_EXPORT Status cudaStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id,
-                                               void** graph, void* const** nodes,
-                                               std::size_t* count) {
-  return cudaStreamGetCaptureInfo(stream, status, id, graph, nodes, nullptr, count);
-}
+STREAM_FUNCTION(cudaStreamGetCaptureInfo, _ptsz,
+                (void* stream, int* status, unsigned long long* id, void** graph,
+                 void* const** nodes, const void** edges, std::size_t* count),
+                { return capture_info(stream, status, id, graph, nodes, edges, count); })
+STREAM_FUNCTION(cudaStreamGetCaptureInfo_v2, _ptsz,
+                (void* stream, int* status, unsigned long long* id, void** graph,
+                 void* const** nodes, std::size_t* count),
+                { return capture_info(stream, status, id, graph, nodes, nullptr, count); })
 CUDA_EXPORT Status cudaThreadExchangeStreamCaptureMode(int* mode) {
   thread_local int now = 0;
   if (mode == nullptr || *mode < 0 || *mode > 2) return remember(kInvalidValue);
@@ -270,15 +273,23 @@ CUDA_EXPORT Status cudaGraphAddMemsetNode(void** node, void* graph, void* const*
                                           std::size_t count, const MemsetNode* what) {
   return guarded([&] {
     if (what == nullptr) return kInvalidValue;
-    const Set set{.to = {number_of(what->to)},
-                  .value = what->value,
-                  .element = what->element,
-                  .count = what->width,
-                  .rows = what->height,
-                  .pitch = what->pitch};
     return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
-      return session().graphs.add_set(in, behind, set);
+      return session().graphs.add_set(in, behind, set_of(*what));
     });
+  });
+}
+CUDA_EXPORT Status cudaGraphMemsetNodeSetParams(void* node, const MemsetNode* what) {
+  return guarded([&] {
+    if (what == nullptr) return kInvalidValue;
+    const auto graph = session().graphs.graph_of(number_of(node));
+    return graph ? session().graphs.set_set(*graph, number_of(node), set_of(*what)) : graph.error();
+  });
+}
+CUDA_EXPORT Status cudaGraphExecMemsetNodeSetParams(void* exec, void* node,
+                                                    const MemsetNode* what) {
+  return guarded([&] {
+    if (what == nullptr) return kInvalidValue;
+    return session().graphs.set_set(number_of(exec), number_of(node), set_of(*what));
   });
 }
 CUDA_EXPORT Status cudaGraphAddHostNode(void** node, void* graph, void* const* after,
@@ -408,6 +419,7 @@ CUDA_EXPORT Status cudaGraphLaunch_ptsz(void* exec, void* stream) {
   return cudaGraphLaunch(exec, own_default(stream));
 }
 CUDA_EXPORT Status cudaGraphUpload(void*, void*) { return kOk; }
+CUDA_EXPORT Status cudaGraphUpload_ptsz(void*, void*) { return kOk; }
 CUDA_EXPORT Status cudaGraphExecDestroy(void* exec) {
   return guarded([&] { return session().graphs.destroy_exec(number_of(exec)); });
 }

@@ -69,18 +69,17 @@ Status create_shared_pool(void** pool) {
   return kOk;
 }
 
-CUDA_EXPORT Status cudaMallocFromPoolAsync(void** memory, std::size_t bytes, void* pool,
-                                           void* stream) {
-  return guarded([&] {
-    const auto name = name_of(pool);
-    const Status status = give(session().memory.allocate_on(number_of(stream), bytes), memory);
-    if (status != kOk || !name) return status;
-    Pools& pools = shared_pools();
-    const std::lock_guard lock(pools.mutex);
-    pools.given[number_of(*memory)] = *name;
-    return kOk;
-  });
-}
+STREAM_FUNCTION(cudaMallocFromPoolAsync, _ptsz,
+                (void** memory, std::size_t bytes, void* pool, void* stream), {
+                  const auto name = name_of(pool);
+                  const Status status =
+                      give(session().memory.allocate_on(number_of(stream), bytes), memory);
+                  if (status != kOk || !name) return status;
+                  Pools& pools = shared_pools();
+                  const std::lock_guard lock(pools.mutex);
+                  pools.given[number_of(*memory)] = *name;
+                  return kOk;
+                })
 CUDA_EXPORT Status cudaMemPoolDestroy(void* pool) {
   Pools& pools = shared_pools();
   const std::lock_guard lock(pools.mutex);

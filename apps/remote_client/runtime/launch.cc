@@ -173,6 +173,12 @@ CUDA_EXPORT Status cudaLaunchCooperativeKernel(const void* function, Dim3 grid, 
     return launch(function, {grid, block, shared_bytes, stream}, arguments, true);
   });
 }
+CUDA_EXPORT Status cudaLaunchCooperativeKernel_ptsz(const void* function, Dim3 grid, Dim3 block,
+                                                    void** arguments, std::size_t shared_bytes,
+                                                    void* stream) {
+  return cudaLaunchCooperativeKernel(function, grid, block, arguments, shared_bytes,
+                                     own_default(stream));
+}
 CUDA_EXPORT Status cudaLaunchKernelExC(const LaunchConfig* config, const void* function,
                                        void** arguments) {
   if (config == nullptr) return remember(kInvalidValue);
@@ -183,6 +189,13 @@ CUDA_EXPORT Status cudaLaunchKernelExC(const LaunchConfig* config, const void* f
     return launch(function, {config->grid, config->block, config->shared_bytes, config->stream},
                   arguments, cooperative);
   });
+}
+CUDA_EXPORT Status cudaLaunchKernelExC_ptsz(const LaunchConfig* config, const void* function,
+                                            void** arguments) {
+  if (config == nullptr) return remember(kInvalidValue);
+  LaunchConfig own = *config;
+  own.stream = own_default(own.stream);
+  return cudaLaunchKernelExC(&own, function, arguments);
 }
 
 // --- what is known of kernels ------------------------------------------------------------------

@@ -19,6 +19,12 @@ Status allocate(void** memory, std::size_t bytes) {
   return give(session().memory.allocate(bytes), memory);
 }
 
+Status allocate_rows(void** memory, std::size_t pitch, std::size_t rows) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(pitch, rows, &bytes)) return client::kMemoryAllocation;
+  return allocate(memory, bytes);
+}
+
 Status allocate_on(void** memory, std::size_t bytes, void* stream) {
   if (memory == nullptr) return kInvalidValue;
   *memory = nullptr;
@@ -54,8 +60,19 @@ Status copy_from_symbol(void* to, const void* symbol, std::size_t bytes, std::si
   return copy({to, handle_of(block->address + offset), bytes, kind}, stream, later);
 }
 
-Status set_bytes(void* to, int value, std::size_t count, void* stream) {
-  return set_rows({to, count, static_cast<std::uint32_t>(value & 0xff), 1, count, 1}, stream);
+Status set_bytes(void* to, int value, std::size_t count, void* stream, std::size_t pitch = 0,
+                 std::size_t rows = 1) {
+  return set_rows(
+      {to, rows > 1 ? pitch : count, static_cast<std::uint32_t>(value & 0xff), 1, count, rows},
+      stream);
+}
+
+Status set_space(const Pitched& to, int value, const Place3& extent, void* stream) {
+  Status status = kOk;
+  for (std::size_t z = 0; z < extent.z && status == kOk; ++z)
+    status = set_bytes(static_cast<std::byte*>(to.memory) + z * to.height * to.pitch, value,
+                       extent.x, stream, to.pitch, extent.y);
+  return status;
 }
 
 Status copy_space(const Copy3& c, void* stream, bool later) {
@@ -104,7 +121,7 @@ CUDA_EXPORT Status cudaMallocPitch(void** memory, std::size_t* pitch, std::size_
   return guarded([&] {
     if (pitch == nullptr) return kInvalidValue;
     *pitch = (width + kPitch - 1) / kPitch * kPitch;
-    return allocate(memory, *pitch * height);
+    return allocate_rows(memory, *pitch, height);
   });
 }
 CUDA_EXPORT Status cudaMalloc3D(Pitched* made, Place3 extent) {
@@ -112,7 +129,9 @@ CUDA_EXPORT Status cudaMalloc3D(Pitched* made, Place3 extent) {
     if (made == nullptr) return kInvalidValue;
     const std::size_t pitch = (extent.x + kPitch - 1) / kPitch * kPitch;
     *made = {nullptr, pitch, extent.x, extent.y};
-    return allocate(&made->memory, pitch * extent.y * extent.z);
+    std::size_t rows = 0;
+    if (__builtin_mul_overflow(extent.y, extent.z, &rows)) return client::kMemoryAllocation;
+    return allocate_rows(&made->memory, pitch, rows);
   });
 }
 STREAM_FUNCTION(cudaMallocAsync, _ptsz, (void** memory, std::size_t bytes, void* stream),
@@ -156,15 +175,13 @@ CUDA_EXPORT Status cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 // --- copies --------------------------------------------------------------------------------
 
-CUDA_EXPORT Status cudaMemcpy(void* to, const void* from, std::size_t bytes, int kind) {
-  return guarded([&] { return copy({to, from, bytes, kind}, nullptr, false); });
-}
-CUDA_EXPORT Status cudaMemcpy_ptds(void* to, const void* from, std::size_t bytes, int kind) {
-  return guarded([&] { return copy({to, from, bytes, kind}, own_default(nullptr), false); });
-}
+DEFAULT_FUNCTION(cudaMemcpy, (void* to, const void* from, std::size_t bytes, int kind), {
+  return copy({to, from, bytes, kind}, stream, false);
+})
 STREAM_FUNCTION(cudaMemcpyAsync, _ptsz,
-                (void* to, const void* from, std::size_t bytes, int kind, void* stream),
-                { return copy({to, from, bytes, kind}, stream, true); })
+                (void* to, const void* from, std::size_t bytes, int kind, void* stream), {
+                  return copy({to, from, bytes, kind}, stream, true);
+                })
 CUDA_EXPORT Status cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
   return guarded([&] { return copy({to, from, bytes, kByAddress}, nullptr, false); });
 }
@@ -172,43 +189,39 @@ CUDA_EXPORT Status cudaMemcpyPeerAsync(void* to, int, const void* from, int, std
                                        void* stream) {
   return guarded([&] { return copy({to, from, bytes, kByAddress}, stream, true); });
 }
-CUDA_EXPORT Status cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from,
-                                std::size_t from_pitch, std::size_t width, std::size_t height,
-                                int kind) {
-  return guarded([&] {
-    return copy_rows({to, to_pitch, from, from_pitch, width, height, kind}, nullptr, false);
-  });
-}
-CUDA_EXPORT Status cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
-                                     std::size_t from_pitch, std::size_t width, std::size_t height,
-                                     int kind, void* stream) {
-  return guarded([&] {
-    return copy_rows({to, to_pitch, from, from_pitch, width, height, kind}, stream, true);
-  });
-}
-CUDA_EXPORT Status cudaMemcpy3D(const Copy3* copy) {
-  return guarded(
-      [&] { return copy == nullptr ? kInvalidValue : copy_space(*copy, nullptr, false); });
-}
-CUDA_EXPORT Status cudaMemcpy3DAsync(const Copy3* copy, void* stream) {
-  return guarded([&] { return copy == nullptr ? kInvalidValue : copy_space(*copy, stream, true); });
-}
-CUDA_EXPORT Status cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t bytes,
-                                      std::size_t offset, int kind) {
-  return guarded([&] { return copy_to_symbol(symbol, from, bytes, offset, kind, nullptr); });
-}
-CUDA_EXPORT Status cudaMemcpyToSymbolAsync(const void* symbol, const void* from, std::size_t bytes,
-                                           std::size_t offset, int kind, void* stream) {
-  return guarded([&] { return copy_to_symbol(symbol, from, bytes, offset, kind, stream); });
-}
-CUDA_EXPORT Status cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t bytes,
-                                        std::size_t offset, int kind) {
-  return guarded([&] { return copy_from_symbol(to, symbol, bytes, offset, kind, nullptr, false); });
-}
-CUDA_EXPORT Status cudaMemcpyFromSymbolAsync(void* to, const void* symbol, std::size_t bytes,
-                                             std::size_t offset, int kind, void* stream) {
-  return guarded([&] { return copy_from_symbol(to, symbol, bytes, offset, kind, stream, true); });
-}
+DEFAULT_FUNCTION(
+    cudaMemcpy2D,
+    (void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
+     std::size_t height, int kind),
+    {
+      return copy_rows({to, to_pitch, from, from_pitch, width, height, kind}, stream, false);
+    })
+STREAM_FUNCTION(
+    cudaMemcpy2DAsync, _ptsz,
+    (void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
+     std::size_t height, int kind, void* stream),
+    {
+      return copy_rows({to, to_pitch, from, from_pitch, width, height, kind}, stream, true);
+    })
+DEFAULT_FUNCTION(cudaMemcpy3D, (const Copy3* copy),
+                 { return copy == nullptr ? kInvalidValue : copy_space(*copy, stream, false); })
+STREAM_FUNCTION(cudaMemcpy3DAsync, _ptsz, (const Copy3* copy, void* stream),
+                { return copy == nullptr ? kInvalidValue : copy_space(*copy, stream, true); })
+DEFAULT_FUNCTION(cudaMemcpyToSymbol,
+                 (const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
+                  int kind),
+                 { return copy_to_symbol(symbol, from, bytes, offset, kind, stream); })
+STREAM_FUNCTION(cudaMemcpyToSymbolAsync, _ptsz,
+                (const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
+                 int kind, void* stream),
+                { return copy_to_symbol(symbol, from, bytes, offset, kind, stream); })
+DEFAULT_FUNCTION(cudaMemcpyFromSymbol,
+                 (void* to, const void* symbol, std::size_t bytes, std::size_t offset, int kind),
+                 { return copy_from_symbol(to, symbol, bytes, offset, kind, stream, false); })
+STREAM_FUNCTION(cudaMemcpyFromSymbolAsync, _ptsz,
+                (void* to, const void* symbol, std::size_t bytes, std::size_t offset, int kind,
+                 void* stream),
+                { return copy_from_symbol(to, symbol, bytes, offset, kind, stream, true); })
 CUDA_EXPORT Status cudaGetSymbolAddress(void** address, const void* symbol) {
   return guarded([&] {
     const auto block = symbol_of(symbol);
@@ -230,29 +243,21 @@ CUDA_EXPORT Status cudaGetSymbolSize(std::size_t* size, const void* symbol) {
 
 // --- sets ----------------------------------------------------------------------------------
 
-CUDA_EXPORT Status cudaMemset(void* to, int value, std::size_t count) {
-  return guarded([&] { return set_bytes(to, value, count, nullptr); });
-}
-CUDA_EXPORT Status cudaMemset_ptds(void* to, int value, std::size_t count) {
-  return guarded([&] { return set_bytes(to, value, count, own_default(nullptr)); });
-}
-STREAM_FUNCTION(cudaMemsetAsync, _ptsz,
-                (void* to, int value, std::size_t count, void* stream),
+DEFAULT_FUNCTION(cudaMemset, (void* to, int value, std::size_t count),
+                 { return set_bytes(to, value, count, stream); })
+STREAM_FUNCTION(cudaMemsetAsync, _ptsz, (void* to, int value, std::size_t count, void* stream),
                 { return set_bytes(to, value, count, stream); })
-CUDA_EXPORT Status cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width,
-                                std::size_t height) {
-  return guarded([&] {
-    return set_rows({to, pitch, static_cast<std::uint32_t>(value & 0xff), 1, width, height},
-                    nullptr);
-  });
-}
-CUDA_EXPORT Status cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width,
-                                     std::size_t height, void* stream) {
-  return guarded([&] {
-    return set_rows({to, pitch, static_cast<std::uint32_t>(value & 0xff), 1, width, height},
-                    stream);
-  });
-}
+DEFAULT_FUNCTION(cudaMemset2D,
+                 (void* to, std::size_t pitch, int value, std::size_t width, std::size_t height),
+                 { return set_bytes(to, value, width, stream, pitch, height); })
+STREAM_FUNCTION(cudaMemset2DAsync, _ptsz,
+                (void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
+                 void* stream),
+                { return set_bytes(to, value, width, stream, pitch, height); })
+DEFAULT_FUNCTION(cudaMemset3D, (Pitched to, int value, Place3 extent),
+                 { return set_space(to, value, extent, stream); })
+STREAM_FUNCTION(cudaMemset3DAsync, _ptsz, (Pitched to, int value, Place3 extent, void* stream),
+                { return set_space(to, value, extent, stream); })
 
 // --- pointers and pools --------------------------------------------------------------------
 

@@ -1,4 +1,6 @@
 // Streams, events and functions of the program in their order.
+#include <algorithm>
+
 #include "abi.h"
 
 namespace partita::remote::shim {
@@ -7,8 +9,10 @@ namespace {
 using client::kInvalidValue;
 using client::kOk;
 
+constexpr int kHighest = -5;  // priority
+
 Status create_stream(void** stream, unsigned flags, int priority) {
-  return give(session().streams.create(flags, priority), stream);
+  return give(session().streams.create(flags, std::clamp(priority, kHighest, 0)), stream);
 }
 
 Status create_event(void** event, unsigned flags) {
@@ -41,25 +45,20 @@ STREAM_FUNCTION(cudaStreamQuery, _ptsz, (void* stream),
                 { return session().streams.query(number_of(stream)); })
 STREAM_FUNCTION(cudaStreamWaitEvent, _ptsz, (void* stream, void* event, unsigned),
                 { return session().events.wait(number_of(stream), number_of(event)); })
-CUDA_EXPORT Status cudaStreamGetFlags(void* stream, unsigned* flags) {
-  return guarded([&] { return give(session().streams.flags(number_of(stream)), flags); });
-}
-CUDA_EXPORT Status cudaStreamGetPriority(void* stream, int* priority) {
-  return guarded([&] { return give(session().streams.priority(number_of(stream)), priority); });
-}
-CUDA_EXPORT Status cudaStreamGetId(void* stream, unsigned long long* id) {
-  return guarded([&] {
-    if (id == nullptr) return kInvalidValue;
-    *id = number_of(stream);
-    return kOk;
-  });
-}
-CUDA_EXPORT Status cudaStreamGetDevice(void* stream, int* device) {
-  return guarded([&] { return give(session().streams.device(number_of(stream)), device); });
-}
+STREAM_FUNCTION(cudaStreamGetFlags, _ptsz, (void* stream, unsigned* flags),
+                { return give(session().streams.flags(number_of(stream)), flags); })
+STREAM_FUNCTION(cudaStreamGetPriority, _ptsz, (void* stream, int* priority),
+                { return give(session().streams.priority(number_of(stream)), priority); })
+STREAM_FUNCTION(cudaStreamGetId, _ptsz, (void* stream, unsigned long long* id), {
+  if (id == nullptr) return kInvalidValue;
+  *id = number_of(stream);
+  return kOk;
+})
+STREAM_FUNCTION(cudaStreamGetDevice, _ptsz, (void* stream, int* device),
+                { return give(session().streams.device(number_of(stream)), device); })
 CUDA_EXPORT Status cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (least != nullptr) *least = 0;
-  if (greatest != nullptr) *greatest = -5;
+  if (greatest != nullptr) *greatest = kHighest;
   return kOk;
 }
 
@@ -74,9 +73,8 @@ CUDA_EXPORT Status cudaEventDestroy(void* event) {
 }
 STREAM_FUNCTION(cudaEventRecord, _ptsz, (void* event, void* stream),
                 { return session().events.record(number_of(event), number_of(stream)); })
-CUDA_EXPORT Status cudaEventRecordWithFlags(void* event, void* stream, unsigned) {
-  return cudaEventRecord(event, stream);
-}
+STREAM_FUNCTION(cudaEventRecordWithFlags, _ptsz, (void* event, void* stream, unsigned),
+                { return session().events.record(number_of(event), number_of(stream)); })
 CUDA_EXPORT Status cudaEventSynchronize(void* event) {
   return guarded([&] { return session().events.synchronise(number_of(event)); });
 }
@@ -101,12 +99,11 @@ STREAM_FUNCTION(cudaLaunchHostFunc, _ptsz, (void* stream, void (*function)(void*
   if (function == nullptr) return kInvalidValue;
   return call_host(stream, {.function = function, .data = data});
 })
-CUDA_EXPORT Status cudaStreamAddCallback(void* stream, void (*function)(void*, int, void*),
-                                         void* data, unsigned) {
-  return guarded([&] {
-    if (function == nullptr) return kInvalidValue;
-    return call_host(stream, {.with_stream = function, .stream = stream, .data = data});
-  });
-}
+STREAM_FUNCTION(cudaStreamAddCallback, _ptsz,
+                (void* stream, void (*function)(void*, int, void*), void* data, unsigned), {
+                  if (function == nullptr) return kInvalidValue;
+                  return call_host(stream,
+                                   {.with_stream = function, .stream = stream, .data = data});
+                })
 
 }  // namespace partita::remote::shim

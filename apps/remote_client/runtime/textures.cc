@@ -414,57 +414,53 @@ CUDA_EXPORT Status cudaGetChannelDesc(ChannelDesc* channels, const void* handle)
 
 // ---- copies ----
 
-CUDA_EXPORT Status cudaMemcpy2DToArray(void* to, std::size_t x, std::size_t y, const void* from,
-                                       std::size_t pitch, std::size_t width, std::size_t rows,
-                                       int kind) {
-  return guarded([&] {
-    return copy_with_array(to, x, y, const_cast<void*>(from), pitch, width, rows, kind, nullptr,
-                           false, true);
-  });
-}
-CUDA_EXPORT Status cudaMemcpy2DToArrayAsync(void* to, std::size_t x, std::size_t y,
-                                            const void* from, std::size_t pitch, std::size_t width,
-                                            std::size_t rows, int kind, void* stream) {
-  return guarded([&] {
-    return copy_with_array(to, x, y, const_cast<void*>(from), pitch, width, rows, kind, stream,
-                           true, true);
-  });
-}
-CUDA_EXPORT Status cudaMemcpy2DFromArray(void* to, std::size_t pitch, const void* from,
-                                         std::size_t x, std::size_t y, std::size_t width,
-                                         std::size_t rows, int kind) {
-  return guarded([&] {
-    return copy_with_array(from, x, y, to, pitch, width, rows, kind, nullptr, false, false);
-  });
-}
-CUDA_EXPORT Status cudaMemcpy2DFromArrayAsync(void* to, std::size_t pitch, const void* from,
-                                              std::size_t x, std::size_t y, std::size_t width,
-                                              std::size_t rows, int kind, void* stream) {
-  return guarded([&] {
-    return copy_with_array(from, x, y, to, pitch, width, rows, kind, stream, true, false);
-  });
-}
-CUDA_EXPORT Status cudaMemcpyToArray(void* to, std::size_t x, std::size_t y, const void* from,
-                                     std::size_t bytes, int kind) {
-  return guarded([&] {
-    return copy_packed(to, x, y, const_cast<void*>(from), bytes, kind, nullptr, false, true);
-  });
-}
-CUDA_EXPORT Status cudaMemcpyToArrayAsync(void* to, std::size_t x, std::size_t y, const void* from,
-                                          std::size_t bytes, int kind, void* stream) {
-  return guarded([&] {
-    return copy_packed(to, x, y, const_cast<void*>(from), bytes, kind, stream, true, true);
-  });
-}
-CUDA_EXPORT Status cudaMemcpyFromArray(void* to, const void* from, std::size_t x, std::size_t y,
-                                       std::size_t bytes, int kind) {
-  return guarded([&] { return copy_packed(from, x, y, to, bytes, kind, nullptr, false, false); });
-}
-CUDA_EXPORT Status cudaMemcpyFromArrayAsync(void* to, const void* from, std::size_t x,
-                                            std::size_t y, std::size_t bytes, int kind,
-                                            void* stream) {
-  return guarded([&] { return copy_packed(from, x, y, to, bytes, kind, stream, true, false); });
-}
+DEFAULT_FUNCTION(cudaMemcpy2DToArray,
+                 (void* to, std::size_t x, std::size_t y, const void* from, std::size_t pitch,
+                  std::size_t width, std::size_t rows, int kind),
+                 {
+                   return copy_with_array(to, x, y, const_cast<void*>(from), pitch, width, rows,
+                                          kind, stream, false, true);
+                 })
+STREAM_FUNCTION(cudaMemcpy2DToArrayAsync, _ptsz,
+                (void* to, std::size_t x, std::size_t y, const void* from, std::size_t pitch,
+                 std::size_t width, std::size_t rows, int kind, void* stream),
+                {
+                  return copy_with_array(to, x, y, const_cast<void*>(from), pitch, width, rows,
+                                         kind, stream, true, true);
+                })
+DEFAULT_FUNCTION(cudaMemcpy2DFromArray,
+                 (void* to, std::size_t pitch, const void* from, std::size_t x, std::size_t y,
+                  std::size_t width, std::size_t rows, int kind),
+                 {
+                   return copy_with_array(from, x, y, to, pitch, width, rows, kind, stream, false,
+                                          false);
+                 })
+STREAM_FUNCTION(cudaMemcpy2DFromArrayAsync, _ptsz,
+                (void* to, std::size_t pitch, const void* from, std::size_t x, std::size_t y,
+                 std::size_t width, std::size_t rows, int kind, void* stream),
+                {
+                  return copy_with_array(from, x, y, to, pitch, width, rows, kind, stream, true,
+                                         false);
+                })
+DEFAULT_FUNCTION(
+    cudaMemcpyToArray,
+    (void* to, std::size_t x, std::size_t y, const void* from, std::size_t bytes, int kind),
+    { return copy_packed(to, x, y, const_cast<void*>(from), bytes, kind, stream, false, true); })
+STREAM_FUNCTION(cudaMemcpyToArrayAsync, _ptsz,
+                (void* to, std::size_t x, std::size_t y, const void* from, std::size_t bytes,
+                 int kind, void* stream),
+                {
+                  return copy_packed(to, x, y, const_cast<void*>(from), bytes, kind, stream, true,
+                                     true);
+                })
+DEFAULT_FUNCTION(cudaMemcpyFromArray,
+                 (void* to, const void* from, std::size_t x, std::size_t y, std::size_t bytes,
+                  int kind),
+                 { return copy_packed(from, x, y, to, bytes, kind, stream, false, false); })
+STREAM_FUNCTION(cudaMemcpyFromArrayAsync, _ptsz,
+                (void* to, const void* from, std::size_t x, std::size_t y, std::size_t bytes,
+                 int kind, void* stream),
+                { return copy_packed(from, x, y, to, bytes, kind, stream, true, false); })
 
 // ---- objects ----
 
