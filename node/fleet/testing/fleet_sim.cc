@@ -44,7 +44,7 @@ constexpr std::int64_t kStartMs = 1'767'571'200'000;
 constexpr double kLostCalls = 0.003;
 constexpr std::int64_t kSaidMs = 15'000;  // what was asked for in vain, so long after
 constexpr std::size_t kMostWrong = 20;
-constexpr std::size_t kAnswersKept = 65'536;  // of planners
+constexpr std::size_t kAnswersKept = 65'536;
 const std::string kLentInTheWay = "what is lent is in the way: ";  // of a part
 
 // What of a node outlives its agent, and the agent.
