@@ -679,7 +679,8 @@ void Leader::Work::fill(Of& of) {
 }
 
 // Planners find plans for some rates and none for lower ones: so the rates that are tried do not
-// hang on what is asked for. The least that is enough, else the greatest.
+// hang on what is asked for. The least that is enough, else the greatest. Where there is no room
+// for the least of them no other is tried, so that plans are left for other nodes and services.
 void Leader::Work::fill(At& at, Of& of) {
   const std::string& name = of.terms->name;
   const double has = rate_in(at.next, name), most = has + missing(of);
@@ -707,9 +708,15 @@ void Leader::Work::fill(At& at, Of& of) {
     return true;
   };
   const auto less = std::ranges::find_if(tried, [&](double rate) { return rate < most; });
-  if (takes(most) || std::any_of(std::make_reverse_iterator(less), tried.rend(), takes)) return;
+  if (takes(most)) return;
+  if (has <= 0 && fills_++ < kMostFills && !tried.empty()) {
+    Rates rates = at.next;
+    rates[name] = tried.back();
+    if (!plan_at(at, rates, Moves::none)) return;
+  }
+  if (std::any_of(std::make_reverse_iterator(less), tried.rend(), takes)) return;
   for (auto one = less; one != tried.end() && !takes(*one); ++one) too_much = *one;
-  while (too_much - fits > kFilledTo * too_much && fills_ < kMostFills)
+  while (fits > 0 && too_much - fits > kFilledTo * too_much && fills_ < kMostFills)
     if (const double rate = (fits + too_much) / 2; !takes(rate)) too_much = rate;
 }
 

@@ -21,7 +21,6 @@ constexpr double kBatchShare = 0.5;
 constexpr double kGuessedLoad = 0.8;  // of such batches back to back
 constexpr std::size_t kPoolsKept = 100'000;
 constexpr double kSameRate = 1e-6;       // of a rate, relative
-constexpr std::size_t kAnswersKept = 4096;
 
 // What is there, all usable GPUs in it, empty ones too.
 plan::ServingPlan plan_of(const NodeRecord& node, bool without_lent) {
@@ -111,13 +110,18 @@ bool same_for_plans(const NodeGpu& a, const NodeGpu& b) {
          a.unusable.empty() == b.unusable.empty() && a.lent == b.lent;
 }
 
+// Most of what asks differ by.
 std::string key_of(const NodeAsk& ask) {
   std::string key;
-  for (const plan::Service& one : ask.services) {
-    key += one.name + '=';
-    key.append(reinterpret_cast<const char*>(&one.rate.value), sizeof one.rate.value);
-  }
-  return key;
+  const auto add = [&](const std::string& name, double rate) {
+    key += name + '=';
+    key.append(reinterpret_cast<const char*>(&rate), sizeof rate);
+  };
+  for (const plan::Service& one : ask.services) add(one.name, one.rate.value);
+  for (const Carried& one : ask.node.carries) add(one.service, one.rate_rps);
+  for (const NodeGpu& gpu : ask.node.gpus)
+    key += static_cast<char>(gpu.unusable.empty() ? gpu.lent.size() : -1);
+  return key += static_cast<char>(ask.moves);
 }
 
 }  // namespace
@@ -129,12 +133,17 @@ plan::ServingPlan NodePlanner::empty_plan(const NodeRecord& node) const {
   return plan;
 }
 
-PlannerMemory::PlannerMemory() : planners_pools(kPoolsKept), judges_pools(kPoolsKept) {}
+PlannerMemory::PlannerMemory(std::size_t answers)
+    : planners_pools(kPoolsKept), judges_pools(kPoolsKept), most_(answers) {}
+
+bool PlannerMemory::Place::is_of(const NodeAsk& ask) const {
+  return carries == ask.node.carries && std::ranges::equal(gpus, ask.node.gpus, same_for_plans) &&
+         runs == ask.node.runs && (ask.planned == nullptr ? !planned : planned == *ask.planned);
+}
 
 bool PlannerMemory::Answered::answers(const NodeAsk& ask) const {
-  return moves == ask.moves && survive == ask.survive && carries == ask.node.carries &&
-         std::ranges::equal(gpus, ask.node.gpus, same_for_plans) && runs == ask.node.runs &&
-         services == ask.services && (ask.planned == nullptr ? !planned : planned == *ask.planned);
+  return moves == ask.moves && survive == ask.survive && services == ask.services &&
+         place->is_of(ask);
 }
 
 const Result<plan::ServingPlan>* PlannerMemory::find(const NodeAsk& ask) const {
@@ -147,23 +156,21 @@ const Result<plan::ServingPlan>* PlannerMemory::find(const NodeAsk& ask) const {
 
 const Result<plan::ServingPlan>& PlannerMemory::keep(const NodeAsk& ask,
                                                      Result<plan::ServingPlan> plan) {
-  if (order_.size() == kAnswersKept) {
+  if (order_.size() == most_) {
     const auto oldest = answered_.find(order_.front());
     oldest->second.pop_front();
     if (oldest->second.empty()) answered_.erase(oldest);
     order_.pop_front();
   }
+  if (!last_ || !last_->is_of(ask)) {
+    Place place{ask.node.gpus, ask.node.runs, ask.node.carries, {}};
+    if (ask.planned != nullptr) place.planned = *ask.planned;
+    last_ = std::make_shared<const Place>(std::move(place));
+  }
   order_.push_back(key_of(ask));
-  Answered& one = answered_[order_.back()].emplace_back(Answered{.gpus = ask.node.gpus,
-                                                                 .runs = ask.node.runs,
-                                                                 .carries = ask.node.carries,
-                                                                 .services = ask.services,
-                                                                 .planned = {},
-                                                                 .survive = ask.survive,
-                                                                 .moves = ask.moves,
-                                                                 .plan = std::move(plan)});
-  if (ask.planned != nullptr) one.planned = *ask.planned;
-  return one.plan;
+  return answered_[order_.back()]
+      .emplace_back(Answered{last_, ask.services, ask.survive, ask.moves, std::move(plan)})
+      .plan;
 }
 
 NodePlanner::NodePlanner(FleetGround ground)

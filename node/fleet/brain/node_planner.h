@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -64,7 +65,9 @@ struct Guess {
 // lately, of whichever node, is told the same sooner. One thread at a time.
 class PlannerMemory {
  public:
-  PlannerMemory();
+  // So many answers are kept. A leader whose services find no room asks thousands of things at each
+  // decision.
+  explicit PlannerMemory(std::size_t answers = 16'384);
   // Null: it was not asked lately.
   const Result<plan::ServingPlan>* find(const NodeAsk& ask) const;
   const Result<plan::ServingPlan>& keep(const NodeAsk& ask, Result<plan::ServingPlan> plan);
@@ -77,19 +80,25 @@ class PlannerMemory {
 
  private:
   // All of an ask that its answer hangs on, and the answer.
-  struct Answered {
+  struct Place {
     std::vector<NodeGpu> gpus;
     std::vector<plan::PlannedGpu> runs;
     std::vector<Carried> carries;
-    std::vector<plan::Service> services;
     std::optional<plan::ServingPlan> planned;
+    bool is_of(const NodeAsk& ask) const;
+  };
+  struct Answered {
+    std::shared_ptr<const Place> place;
+    std::vector<plan::Service> services;
     int survive = 0;
     Moves moves = Moves::any;
     Result<plan::ServingPlan> plan;
     bool answers(const NodeAsk& ask) const;
   };
-  std::map<std::string, std::deque<Answered>> answered_;  // by services and rates
-  std::deque<std::string> order_;                         // their keys, the oldest first
+  std::unordered_map<std::string, std::deque<Answered>> answered_;
+  std::deque<std::string> order_;      // their keys, the oldest first
+  std::shared_ptr<const Place> last_;  // much is asked of one node, one after another
+  std::size_t most_;
 };
 
 class NodePlanner {

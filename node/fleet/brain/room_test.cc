@@ -79,6 +79,27 @@ const ServiceOutlook& of(const Decision& decision, const std::string& service) {
   return *std::ranges::find(decision.services, service, &ServiceOutlook::name);
 }
 
+// A model of four GPUs comes first, and no node has so many: few plans are made to find that out,
+// and another service gets what it gets without it.
+TEST(Room, WhoHasNoneAnywhereTakesNoPlansFromOthers) {
+  for (const double rate : {5e3, 8e3, 1e5}) {
+    double planned[2] = {};
+    for (const bool beside : {false, true}) {
+      TestFleet fleet(3, 2, language_ground_of_tests());
+      fleet.want(beside ? Rates{{"a", rate}, {"quad", 50}} : Rates{{"a", rate}});
+      fleet.view.wanted->priorities["quad"] = 1;
+      const Decision decision = fleet.decide();
+      planned[beside ? 1 : 0] = of(decision, "a").planned_rps;
+      EXPECT_LT(fleet.leader.plans_made(), 400) << rate;
+      if (beside) {
+        EXPECT_FALSE(of(decision, "quad").why.empty());
+      }
+    }
+    EXPECT_GT(planned[0], 0);
+    EXPECT_GE(planned[1], planned[0] * (1 - kPrecise)) << rate;
+  }
+}
+
 struct Wrong {
   const char *right, *wrong, *why;
 };

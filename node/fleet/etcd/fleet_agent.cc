@@ -397,13 +397,11 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
         settings_.node);
     return {};
   }
-  NodeRecord record = node.record;
-  if (settings_.leads) record.plans = candidacy_.plans();
   const bool other = moved(rated_, node.rates) || moved(uncarried_, node.uncarried) ||
                      judged_ != node.verdicts ||
                      moved(drawn_.value_or(0), node.gpu_draw_w.value_or(0));
   const bool rates_due = now_ms_ - rated_ms_ >= kRatesMs && other;
-  const bool records = record != registered_, rates = rates_due || !registered_;
+  const bool records = registered_ != node.record, rates = rates_due || !registered_;
   if (!records && !rates) return {};
   Transaction transaction;
   const std::string key = keys_.node(settings_.node);
@@ -414,7 +412,11 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
     transaction.conditions.push_back(
         {Condition::What::version, key, is_known ? known->second.version : 0});
   }
-  if (records) transaction.changes.push_back({key, write(record), lease_});
+  if (records) {
+    NodeRecord record = node.record;
+    if (settings_.leads) record.plans = candidacy_.plans();
+    transaction.changes.push_back({key, write(record), lease_});
+  }
   if (rates)
     transaction.changes.push_back(
         {keys_.rates(settings_.node),
@@ -434,7 +436,7 @@ Result<void> FleetAgent::register_node(const NodeNow& node) {
     rated_ = node.rates, uncarried_ = node.uncarried;
     judged_ = node.verdicts, drawn_ = node.gpu_draw_w, rated_ms_ = now_ms_;
   }
-  registered_ = std::move(record);
+  registered_ = node.record;
   for (const Change& one : transaction.changes) hear_of(one.key, one.value, done->revision);
   return {};
 }

@@ -44,6 +44,7 @@ constexpr std::int64_t kStartMs = 1'767'571'200'000;
 constexpr double kLostCalls = 0.003;
 constexpr std::int64_t kSaidMs = 15'000;  // what was asked for in vain, so long after
 constexpr std::size_t kMostWrong = 20;
+constexpr std::size_t kAnswersKept = 65'536;
 const std::string kLentInTheWay = "what is lent is in the way: ";  // of a part
 
 // What of a node outlives its agent, and the agent.
@@ -113,7 +114,7 @@ class CarriedThere {
 FleetGround ground_of(const FleetSimOptions& options) {
   FleetGround ground = language_ground_of_tests();
   if (!options.remembers) return ground;
-  static const auto memory = std::make_shared<PlannerMemory>();
+  static const auto memory = std::make_shared<PlannerMemory>(kAnswersKept);
   ground.memory = memory;
   ground.texts = std::make_shared<ReadTexts>();
   return ground;
