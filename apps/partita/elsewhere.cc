@@ -9,7 +9,8 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
+
+#include "places.h"
 
 namespace partita::cli {
 namespace {
@@ -33,8 +34,7 @@ constexpr Elsewhere kElsewhere[] = {
 // Empty: it is not installed.
 std::string place_of(std::string_view program) {
   namespace fs = std::filesystem;
-  std::error_code ignored;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  const fs::path folder = fs::path(own_program()).parent_path();
   for (const fs::path& place : {folder / program, folder / "../lib/partita" / program})
     if (::access(place.c_str(), X_OK) == 0) return place.string();
   return {};

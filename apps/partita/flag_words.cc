@@ -771,10 +771,6 @@ CLI::Option* one_of(CLI::App& command, std::string_view name, std::string& value
   return one_of(flag(command, name, value, details), words)->capture_default_str();
 }
 
-void add_seed(CLI::App& command, std::uint64_t& seed) {
-  within(command, "--seed", seed, 0, 1.8e19);
-}
-
 CLI::Option* add_tariff_flags(CLI::App& command, decide::TariffFiles& files) {
   CLI::Option* prices = flag(command, "--prices", files.prices);
   within(flag(command, "--carbon-price", files.carbon_price), 0, 1e6);

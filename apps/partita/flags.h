@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -57,14 +58,6 @@ CLI::Option* flag(CLI::App& command, std::string_view name, Value& value,
   }
 }
 
-// Adds flags that have nothing further to say: their names, each with what it writes to.
-inline void takes(CLI::App&) {}
-template <typename Value, typename... Rest>
-void takes(CLI::App& command, std::string_view name, Value& value, Rest&&... rest) {
-  flag(command, name, value);
-  takes(command, std::forward<Rest>(rest)...);
-}
-
 // Restricts an option to a closed list of words.
 CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words);
 // The flag of that name, so restricted, with its value as the default.
@@ -77,6 +70,74 @@ template <typename Value>
 CLI::Option* within(CLI::App& command, std::string_view name, Value& value, double least,
                     double most, const std::string& details = {}) {
   return within(flag(command, name, value, details), least, most)->capture_default_str();
+}
+
+// What takes() is told of a flag besides what it writes to.
+template <typename Value>
+struct Asks {
+  Value& value;
+  std::string details = {};
+  bool preset = false, required = false;
+  double least = 0, most = 0;  // the same: any number
+  std::vector<std::string> words = {};
+};
+// Help tells its value as the default.
+template <typename Value>
+Asks<Value> preset(Value& value, const std::string& details = {}) {
+  return {value, details, true};
+}
+template <typename Value>
+Asks<Value> needed(Value& value, const std::string& details = {}) {
+  return {value, details, false, true};
+}
+template <typename Value>
+Asks<Value> needed(Asks<Value> asks) {
+  asks.required = true;
+  return asks;
+}
+template <typename Value>
+Asks<Value> also(Value& value, const std::string& details) {
+  return {value, details};
+}
+// Numbers in [least, most]: of what has a default, and of what has none.
+template <typename Value>
+Asks<Value> within(Value& value, double least, double most, const std::string& details = {}) {
+  return {value, details, true, false, least, most};
+}
+template <typename Value>
+Asks<Value> limited(Value& value, double least, double most, const std::string& details = {}) {
+  return {value, details, false, false, least, most};
+}
+// --seed. (CLI11 alone would wrap a negative number around.)
+inline Asks<std::uint64_t> seeded(std::uint64_t& seed) { return within(seed, 0, 1.8e19); }
+// The same of words.
+inline Asks<std::string> one_of(std::string& value, const std::vector<std::string>& words,
+                                const std::string& details = {}) {
+  return {value, details, true, false, 0, 0, words};
+}
+inline Asks<std::string> word_from(std::string& value, const std::vector<std::string>& words,
+                                   const std::string& details = {}) {
+  return {value, details, false, false, 0, 0, words};
+}
+
+template <typename Value>
+void take(CLI::App& command, std::string_view name, Value& value) {
+  flag(command, name, value);
+}
+template <typename Value>
+void take(CLI::App& command, std::string_view name, Asks<Value>& asks) {
+  CLI::Option* option = flag(command, name, asks.value, asks.details)->required(asks.required);
+  if (!asks.words.empty()) one_of(option, asks.words);
+  if (asks.least < asks.most) within(option, asks.least, asks.most);
+  if (asks.preset) option->capture_default_str();
+}
+// Adds flags: their names, each with what it writes to.
+template <typename... All>
+void takes(CLI::App& command, All&&... all) {
+  const auto them = std::forward_as_tuple(all...);
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (take(command, std::get<2 * I>(them), std::get<2 * I + 1>(them)), ...);
+  }(std::make_index_sequence<sizeof...(All) / 2>());
 }
 
 // A word behind the command that names a file.
@@ -94,8 +155,14 @@ Command runs(CLI::App* command, const std::shared_ptr<Flags>& flags, Run run,
   return {command, [flags, run](Context& context) { return run(context, *flags); }};
 }
 
-// --seed: 0 .. 1.8e19. (CLI11 alone would wrap a negative number around.)
-void add_seed(CLI::App& command, std::uint64_t& seed);
+// The same of one whose result has these forms: -o and --format come behind its other flags.
+template <class Flags, class Run>
+Command runs(CLI::App* command, const std::shared_ptr<Flags>& flags, Run run,
+             const std::vector<std::string>& formats, const std::string& examples) {
+  add_output(*command, flags->output, formats);
+  return runs(command, flags, run, examples);
+}
+
 // --prices, which it returns, and --carbon-price.
 CLI::Option* add_tariff_flags(CLI::App& command, decide::TariffFiles& files);
 

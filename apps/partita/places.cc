@@ -15,6 +15,11 @@ std::string environment_variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+std::string own_program() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).string();
+}
+
 std::string state_home() {
   if (::geteuid() == 0) return "/var/lib/partita";
   const std::string state = environment_variable("XDG_STATE_HOME");

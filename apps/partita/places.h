@@ -12,6 +12,9 @@ namespace partita::cli {
 // Its value, empty where it is not set.
 std::string environment_variable(const char* name);
 
+// The file of this program.
+std::string own_program();
+
 // What outlives a restart: /var/lib/partita, or $XDG_STATE_HOME/partita or ~/.local/state/partita.
 std::string state_home();
 // Sockets: /run/partita, or $XDG_RUNTIME_DIR/partita or /tmp/partita-UID.

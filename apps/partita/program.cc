@@ -95,9 +95,7 @@ class LoudFiles final : public Files {
   }
   Result<void> write_atomic(const std::string& path, std::string_view content) override {
     if (path == kStandard) return write_output(path, content);
-    const Result<void> written = files_.write_atomic(path, content);
-    if (written) tell_(fmt::format("wrote {}, {} bytes", path, content.size()));
-    return written;
+    return told(files_.write_atomic(path, content), "wrote {}, {} bytes", path, content.size());
   }
   Result<void> write_unsynced(const std::string& path, std::string_view content) override {
     return files_.write_unsynced(path, content);  // several a second, and of no interest
@@ -112,14 +110,10 @@ class LoudFiles final : public Files {
   bool exists(const std::string& path) override { return path != kStandard && files_.exists(path); }
   Result<void> append(const std::string& path, std::string_view text) override {
     if (path == kStandard) return write_output(path, text);
-    const Result<void> written = files_.append(path, text);
-    if (written) tell_(fmt::format("added {} bytes to {}", text.size(), path));
-    return written;
+    return told(files_.append(path, text), "added {} bytes to {}", text.size(), path);
   }
   Result<void> append_unsynced(const std::string& path, std::string_view text) override {
-    const Result<void> written = files_.append_unsynced(path, text);
-    if (written) tell_(fmt::format("added {} bytes to {}", text.size(), path));
-    return written;
+    return told(files_.append_unsynced(path, text), "added {} bytes to {}", text.size(), path);
   }
   Result<void> remove(const std::string& path) override {
     const bool there = files_.exists(path);
@@ -135,12 +129,15 @@ class LoudFiles final : public Files {
   }
   Result<FileLock> lock(const std::string& path) override { return files_.lock(path); }
   Result<void> rename(const std::string& from, const std::string& to) override {
-    const Result<void> renamed = files_.rename(from, to);
-    if (renamed) tell_(fmt::format("renamed {} to {}", from, to));
-    return renamed;
+    return told(files_.rename(from, to), "renamed {} to {}", from, to);
   }
 
  private:
+  template <class... Args>
+  Result<void> told(const Result<void>& done, fmt::format_string<Args...> what, Args&&... args) {
+    if (done) tell_(fmt::format(what, std::forward<Args>(args)...));
+    return done;
+  }
   Files& files_;
   Tell tell_;
 };

@@ -115,10 +115,10 @@ Result<Exit> run_demo_lab(Context& context, const std::string& picture) {
 }  // namespace
 
 Command add_demo_lab(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("demo", "Kernels on masks, and heat, on examples");
-  auto picture = std::make_shared<std::string>();
+  auto [command, picture] =
+      adding<std::string>(app, "demo", "Kernels on masks, and heat, on examples");
   add_output_file(*command, *picture);
-  return {command, [picture](Context& context) { return run_demo_lab(context, *picture); }};
+  return runs(command, picture, run_demo_lab, "");
 }
 
 }  // namespace partita::cli

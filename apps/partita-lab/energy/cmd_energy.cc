@@ -20,11 +20,10 @@ void add_regression(CLI::App& command, RegressionFlags& flags) {
   file_argument(command, "COUNTERS", flags.counters.counters,
                 "CSV: a row per run, columns of accesses, and what was measured: energy_j, or "
                 "power_w with time_s, or power_w beside rates");
-  takes(command, "--components", flags.counters.components, "--measured", flags.counters.measured);
-  within(flag(command, "--idle-w", flags.counters.idle_w), 0, energy::kMaxBoardWatts);
-  one_of(command, "--loss", flags.loss, {"bisquare", "huber", "squares"});
-  takes(command, "--absolute", flags.absolute, "--prior", flags.fit.prior);
-  within(command, "--deviation", flags.fit.options.deviation, 1e-6, 1e6);
+  takes(command, "--components", flags.counters.components, "--measured", flags.counters.measured,
+        "--idle-w", limited(flags.counters.idle_w, 0, energy::kMaxBoardWatts), "--loss",
+        one_of(flags.loss, {"bisquare", "huber", "squares"}), "--absolute", flags.absolute,
+        "--prior", flags.fit.prior, "--deviation", within(flags.fit.options.deviation, 1e-6, 1e6));
 }
 
 void set_options(RegressionFlags& flags) {
@@ -67,10 +66,8 @@ Command add_energy_fit(CLI::App& energy) {
   auto [command, flags] = adding<RegressionFlags>(
       energy, "fit", "Fit the energy per access of each component to measured runs");
   add_regression(*command, *flags);
-  flag(*command, "--telemetry", flags->counters.telemetry);
-  flag(*command, "--window", flags->window)->default_str(flags->window);
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_energy_fit,
+  takes(*command, "--telemetry", flags->counters.telemetry, "--window", preset(flags->window));
+  return runs(command, flags, run_energy_fit, {"text", "json"},
               "partita energy fit counters.csv --format json -o model.json");
 }
 
@@ -106,9 +103,8 @@ Command add_energy_validate(CLI::App& energy) {
   add_regression(*command, *flags);
   command->get_option("COUNTERS")->required();
   flag(*command, "--model", flags->model);
-  add_output(*command, flags->output, {"text", "json"});
   return runs(
-      command, flags, run_energy_validate,
+      command, flags, run_energy_validate, {"text", "json"},
       "partita energy validate volta-sass.csv --components components.yaml --measured board_w "
       "--prior 1 --loss huber");
 }

@@ -1,5 +1,4 @@
 
-
 #include "heat/floorplan/infrared.h"
 #include "heat/floorplan/simulate.h"
 #include "heat/flp.h"
@@ -117,14 +116,12 @@ Result<Exit> run_recover(Context& context, const RecoverFlags& flags) {
 Command add_recover(CLI::App& floorplan) {
   auto [command, flags] = adding<RecoverFlags>(
       floorplan, "recover", "Find the blocks of a chip in infrared pictures of it at work");
-  flag(*command, "--session", flags->session)->required();
-  takes(*command, "--truth", flags->truth, "--blocks-file", flags->flp, "--pictures",
-        flags->pictures);
-  within(*command, "--variation", flags->variation, 0.01, 100);
-  within(*command, "--counter-error", flags->counter_error, 0, 50);
-  add_output(*command, flags->output, {"text", "json", "svg"});
+  takes(*command, "--session", needed(flags->session), "--truth", flags->truth, "--blocks-file",
+        flags->flp, "--pictures", flags->pictures, "--variation",
+        within(flags->variation, 0.01, 100), "--counter-error",
+        within(flags->counter_error, 0, 50));
   return runs(
-      command, flags, run_recover,
+      command, flags, run_recover, {"text", "json", "svg"},
       "partita floorplan simulate --dir ir --frames 60\n"
       "partita floorplan recover --session ir/session.json --truth ir/truth.flp --pictures ir/out");
 }
@@ -154,23 +151,19 @@ Result<Exit> run_simulate_infrared(Context& context, SimulateFlags flags) {
 }
 
 void add_camera_flags(CLI::App& command, SimulateFlags& flags) {
-  within(command, "--frames", flags.set_up.frames, 1, 1e6);
-  within(command, "--pixel-um", flags.pixel_um, 40, 500);
-  within(command, "--noise-mk", flags.noise_mk, 0.1, 1000);
-  flag(command, "--no-etching", flags.clean);
+  takes(command, "--frames", within(flags.set_up.frames, 1, 1e6), "--pixel-um",
+        within(flags.pixel_um, 40, 500), "--noise-mk", within(flags.noise_mk, 0.1, 1000),
+        "--no-etching", flags.clean);
 }
 
 Command add_simulate_infrared(CLI::App& floorplan) {
   auto [command, flags] = adding<SimulateFlags>(
       floorplan, "simulate", "Simulate an infrared session of a known chip, to test recovery");
-  flag(*command, "--dir", flags->directory)->required();
-  within(*command, "--sm", flags->set_up.sm, 0, 5);
+  takes(*command, "--dir", needed(flags->directory), "--sm", within(flags->set_up.sm, 0, 5));
   add_camera_flags(*command, *flags);
-  within(*command, "--power-factor", flags->set_up.power, 1e-4, 10);
-  within(*command, "--silicon-um", flags->silicon_um, 50, 1000);
-  within(*command, "--counter-error", flags->counter_error, 0, 30);
-  within(*command, "--layout", flags->layout, 0, 1e9);
-  add_seed(*command, flags->set_up.seed);
+  takes(*command, "--power-factor", within(flags->set_up.power, 1e-4, 10), "--silicon-um",
+        within(flags->silicon_um, 50, 1000), "--counter-error", within(flags->counter_error, 0, 30),
+        "--layout", within(flags->layout, 0, 1e9), "--seed", seeded(flags->set_up.seed));
   return runs(command, flags, run_simulate_infrared,
               "partita floorplan simulate --dir ir --sm 0 --frames 60 --seed 2");
 }

@@ -1,4 +1,3 @@
-
 #include <cmath>
 #include <map>
 
@@ -22,15 +21,9 @@ namespace partita::cli {
 namespace {
 
 void add_thermal_flags(CLI::App& command, thermal::ThermalNames& names) {
-  takes(command, "--flp", names.flp, "--package", names.config);
-  flag(command, "--power", names.power)->required();
-  takes(command, "--lcf", names.lcf, "--materials", names.materials, "--grid", names.grid, "--set",
+  takes(command, "--flp", names.flp, "--package", names.config, "--power", needed(names.power),
+        "--lcf", names.lcf, "--materials", names.materials, "--grid", names.grid, "--set",
         names.settings, "--hotspot-compat", names.hotspot_compat);
-}
-
-// Says what the chip's owner may not have meant.
-void note_thermal(Context& context, const std::vector<std::string>& notes) {
-  for (const std::string& text : notes) complain(context, text);
 }
 
 struct SteadyFlags {
@@ -145,27 +138,19 @@ Result<std::string> picture_of(const SteadyAnswer& answer, const SteadyFlags& fl
 Result<Exit> run_steady(Context& context, const SteadyFlags& flags) {
   const thermal::ThermalChip chip = TRY(thermal::load_thermal_chip(context.files, flags.names));
   const SteadyAnswer answer = TRY(answer_of(context, flags.names, chip));
-  note_thermal(context, chip.notes);
-  Result<std::string> content = std::string();
-  if (flags.output.format == "text")
-    content = steady_text(answer);
-  else if (flags.output.json())
-    content = steady_json(answer, flags.names.hotspot_compat);
-  else
-    content = picture_of(answer, flags);
-  if (!content) return failed(content.error());
+  for (const std::string& text : chip.notes) complain(context, text);
+  const std::string content =
+      TRY(flags.output.format == "text" ? steady_text(answer)
+          : flags.output.json()         ? steady_json(answer, flags.names.hotspot_compat)
+                                        : picture_of(answer, flags));
   const thermal::Solution& solution = answer.state.solution;
-  if (!flags.steady_file.empty()) {
-    const auto written = context.files.write_atomic(
-        flags.steady_file, thermal::write_steady(thermal::steady_lines(chip.network, solution)));
-    if (!written) return failed(written.error());
-  }
-  if (!flags.grid_steady_file.empty()) {
-    const auto written = context.files.write_atomic(
-        flags.grid_steady_file, thermal::write_grid_steady(chip.network, solution));
-    if (!written) return failed(written.error());
-  }
-  return finish(context, flags.output, *content);
+  if (!flags.steady_file.empty())
+    TRY(context.files.write_atomic(
+        flags.steady_file, thermal::write_steady(thermal::steady_lines(chip.network, solution))));
+  if (!flags.grid_steady_file.empty())
+    TRY(context.files.write_atomic(flags.grid_steady_file,
+                                   thermal::write_grid_steady(chip.network, solution)));
+  return finish(context, flags.output, content);
 }
 
 void add_layer_flag(CLI::App& command, int& layer) {
@@ -179,9 +164,8 @@ Command add_thermal_steady(CLI::App& thermal) {
   takes(*command, "--steady-file", flags->steady_file, "--grid-steady-file",
         flags->grid_steady_file);
   add_layer_flag(*command, flags->layer);
-  add_output(*command, flags->output, {"text", "json", "svg", "png"});
   return runs(
-      command, flags, run_steady,
+      command, flags, run_steady, {"text", "json", "svg", "png"},
       "partita thermal steady --flp data/thermal/gp107.flp --package data/thermal/gp107.config "
       "--power data/thermal/gp107.ptrace\n"
       "partita thermal steady --flp chip.flp --power chip.ptrace --grid 256,256 --steady-file "
@@ -193,9 +177,8 @@ Command add_thermal_map(CLI::App& thermal) {
       adding<SteadyFlags>(thermal, "map", "Draw the steady state of one layer as a heat map");
   add_thermal_flags(*command, flags->names);
   add_layer_flag(*command, flags->layer);
-  add_output(*command, flags->output, {"svg", "png", "npy"});
   return runs(
-      command, flags, run_steady,
+      command, flags, run_steady, {"svg", "png", "npy"},
       "partita thermal map --flp data/thermal/gp107.flp --package data/thermal/gp107.config "
       "--power data/thermal/gp107.ptrace --grid 234,252 -o gp107.svg");
 }
@@ -333,7 +316,7 @@ Result<Exit> run_transient(Context& context, const TransientFlags& flags) {
   const thermal::ThermalChip chip = TRY(thermal::load_thermal_chip(context.files, flags.names));
   const auto power = TRY(thermal::load_thermal_power(context.files, flags.names, chip.chip));
   const auto start = TRY(thermal::load_thermal_start(context.files, flags.names, chip));
-  note_thermal(context, chip.notes);
+  for (const std::string& text : chip.notes) complain(context, text);
   TransientAnswer begun;
   begun.interval = flags.interval > 0 ? flags.interval : chip.chip.config.sampling_intvl;
   begun.method = flags.method;
@@ -341,32 +324,26 @@ Result<Exit> run_transient(Context& context, const TransientFlags& flags) {
   const TransientAnswer answer =
       TRY(flags.method == "rom" ? by_rom(flags, chip, power, std::move(begun), start)
                                 : by_integration(flags, chip, power, std::move(begun), start));
-  if (!flags.ttrace.empty()) {
-    const auto written =
-        context.files.write_atomic(flags.ttrace, thermal::write_ttrace(traced(answer, power)));
-    if (!written) return failed(written.error());
-  }
+  if (!flags.ttrace.empty())
+    TRY(context.files.write_atomic(flags.ttrace, thermal::write_ttrace(traced(answer, power))));
   return finish(context, flags.output,
                 flags.output.json()  ? transient_json(answer, chip, flags.names.hotspot_compat)
                 : flags.output.svg() ? transient_svg(answer, chip)
                                      : transient_text(answer, chip));
 }
 
-// The subcommands that have a file of their own.
 Command add_thermal_transient(CLI::App& thermal) {
   auto [command, flags] = adding<TransientFlags>(
       thermal, "transient", "Compute temperatures over time, a sample per line of the power trace");
   add_thermal_flags(*command, flags->names);
-  flag(*command, "--ttrace", flags->ttrace);
-  one_of(*command, "--method", flags->method, {"rom", "integrate"},
-         "rom: a reduced model, microseconds per sample; integrate: all nodes, to check the "
-         "other");
-  within(flag(*command, "--sample-interval", flags->interval), 1e-9, 1e4);
-  within(flag(*command, "--rom-tolerance", flags->tolerance), 1e-9, 1);
-  within(*command, "--steps", flags->steps, 1, 1000);
-  add_output(*command, flags->output, {"text", "json", "svg"});
+  takes(*command, "--ttrace", flags->ttrace, "--method",
+        one_of(flags->method, {"rom", "integrate"},
+               "rom: a reduced model, microseconds per sample; integrate: all nodes, to check the "
+               "other"),
+        "--sample-interval", limited(flags->interval, 1e-9, 1e4), "--rom-tolerance",
+        limited(flags->tolerance, 1e-9, 1), "--steps", within(flags->steps, 1, 1000));
   return runs(
-      command, flags, run_transient,
+      command, flags, run_transient, {"text", "json", "svg"},
       "partita thermal transient --flp data/thermal/gp107.flp --package data/thermal/gp107.config "
       "--power data/thermal/gp107.ptrace --ttrace gp107.ttrace\n"
       "partita thermal transient --flp chip.flp --power chip.ptrace --sample-interval 0.01 "
@@ -587,11 +564,9 @@ Command add_thermal_compare(CLI::App& thermal) {
       thermal, "compare", "Compare two results: steady, grid or trace files of HotSpot's forms");
   command->add_option("RESULT", flags->result, "The result to compare")->required();
   command->add_option("REFERENCE", flags->reference, "The result to compare it with")->required();
-  within(*command, "--ambient", flags->ambient, 0, 1000);
-  takes(*command, "--flp", flags->flp, "--grid", flags->grid);
-  within(flag(*command, "--require-within", flags->require), 0, 1e6);
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_comparison,
+  takes(*command, "--ambient", within(flags->ambient, 0, 1000), "--flp", flags->flp, "--grid",
+        flags->grid, "--require-within", limited(flags->require, 0, 1e6));
+  return runs(command, flags, run_comparison, {"text", "json"},
               "partita thermal compare ours.steady reference.steady --require-within 0.001");
 }
 
@@ -747,14 +722,11 @@ Result<Exit> run_forecast(Context& context, const ForecastFlags& flags) {
 Command add_thermal_forecast(CLI::App& thermal) {
   auto [command, flags] = adding<ForecastFlags>(
       thermal, "forecast", "Forecast when a board overheats, and which power it can sustain");
-  flag(*command, "--telemetry", flags->telemetry)->required();
-  within(*command, "--gpu-index", flags->gpu, 0, 4096);
-  one_of(*command, "--sensor-of", flags->sensor, {"gpu", "memory"});
-  within(*command, "--limit", flags->limit, 0, 150);
-  within(flag(*command, "--watts", flags->power), 0, 1e5);
-  within(flag(*command, "--air", flags->ambient), -40, 100);
-  add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(command, flags, run_forecast,
+  takes(*command, "--telemetry", needed(flags->telemetry), "--gpu-index",
+        within(flags->gpu, 0, 4096), "--sensor-of", one_of(flags->sensor, {"gpu", "memory"}),
+        "--limit", within(flags->limit, 0, 150), "--watts", limited(flags->power, 0, 1e5), "--air",
+        limited(flags->ambient, -40, 100));
+  return runs(command, flags, run_forecast, {"text", "json", "svg"},
               "partita thermal forecast --telemetry gpu.jsonl --limit 83 --watts 350");
 }
 
@@ -857,25 +829,21 @@ Result<Exit> run_thermal_dtm(Context& context, DtmFlags flags) {
 }
 
 void add_workload_flags(CLI::App& command, DtmFlags& flags) {
-  flag(command, "--workload", flags.names.workload);
-  within(command, "--row-s", flags.names.row_s, 1e-6, 1e4);
-  within(flag(command, "--work-s", flags.names.work_s), 1e-3, 1e5);
-  within(command, "--memory-part", flags.memory, 0, 100);
-  within(command, "--idle-watts", flags.names.idle_watts, 0, 2000);
-  within(command, "--idle-clocked", flags.idle_share, 0, 100);
-  flag(command, "--tenant", flags.names.tenants);
+  takes(command, "--workload", flags.names.workload, "--row-s",
+        within(flags.names.row_s, 1e-6, 1e4), "--work-s", limited(flags.names.work_s, 1e-3, 1e5),
+        "--memory-part", within(flags.memory, 0, 100), "--idle-watts",
+        within(flags.names.idle_watts, 0, 2000), "--idle-clocked", within(flags.idle_share, 0, 100),
+        "--tenant", flags.names.tenants);
 }
 
 void add_governor_flags(CLI::App& command, DtmFlags& flags) {
   one_of(command, "--governor", flags.names.governor, {"step", "pid", "predictive", "all"});
   flag(command, "--caps", flags.names.caps)->default_str("10,20,30,40,50");
-  one_of(command, "--caps-of", flags.caps_of, {"rise", "celsius"});
-  within(command, "--epoch-ms", flags.names.epoch_ms, 0.001, 1e4);
-  takes(command, "--clocks", flags.names.clocks, "--volts", flags.names.volts);
-  within(command, "--hysteresis", flags.names.hysteresis_k, 0, 50);
-  within(command, "--sensor", flags.names.sensor_k, 0, 10);
-  within(command, "--power-error", flags.power_error, -90, 500);
-  flag(command, "--histogram", flags.histogram);
+  takes(command, "--caps-of", one_of(flags.caps_of, {"rise", "celsius"}), "--epoch-ms",
+        within(flags.names.epoch_ms, 0.001, 1e4), "--clocks", flags.names.clocks, "--volts",
+        flags.names.volts, "--hysteresis", within(flags.names.hysteresis_k, 0, 50), "--sensor",
+        within(flags.names.sensor_k, 0, 10), "--power-error", within(flags.power_error, -90, 500),
+        "--histogram", flags.histogram);
 }
 
 Command add_thermal_dtm(CLI::App& thermal) {
@@ -886,9 +854,8 @@ Command add_thermal_dtm(CLI::App& thermal) {
   command->get_option("--power")->required(false);
   add_workload_flags(*command, *flags);
   add_governor_flags(*command, *flags);
-  add_output(*command, flags->output, {"text", "json", "svg"});
   return runs(
-      command, flags, run_thermal_dtm,
+      command, flags, run_thermal_dtm, {"text", "json", "svg"},
       "partita thermal dtm --caps-of celsius --governor all\n"
       "partita thermal dtm --workload compute --tenant a=SM0,SM1 --tenant b=SM2,SM3,SM4,SM5\n"
       "partita thermal dtm --workload compute --caps 20 --tenant a=SM0,SM1 --tenant b=SM2 "

@@ -1,4 +1,3 @@
-
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -132,9 +131,8 @@ Command add_kernels_profile(CLI::App& kernels) {
       "Show what the kernels of models take, and how many SMs or CUs they need");
   add_kernel_flags(*command, flags->kernels);
   within(*command, "--tolerance", flags->tolerance, 0, 10);
-  add_output(*command, flags->output, {"text", "json", "svg"});
   return runs(
-      command, flags, run_kernel_profile,
+      command, flags, run_kernel_profile, {"text", "json", "svg"},
       "partita kernels profile --workers resnet,bert --kernel-profiles kernels/ --topology MI50");
 }
 
@@ -217,13 +215,10 @@ Command add_kernels_rightsize(CLI::App& kernels) {
          "number for all kernels; critical: the least units x time with the whole model "
          "within the tolerance, exactly; critical-greedy: Chow's Algorithm 2");
   within(*command, "--tolerance", flags->tolerance, 0, 10);
-  add_output(*command, flags->output, {"text", "json", "svg"});
   return runs(
-      command, flags, run_rightsize,
+      command, flags, run_rightsize, {"text", "json", "svg"},
       "partita kernels rightsize --workers resnet --kernel-profiles kernels/ --method critical");
 }
-
-using profile::ModelKernels;
 
 struct KernelsPlanFlags {
   decide::KernelNames kernels;
@@ -330,12 +325,10 @@ Command add_kernels_plan(CLI::App& kernels) {
   add_kernel_flags(*command, flags->kernels);
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
-  within(*command, "--switch-cost", flags->switch_cost, 0, 1e9);
-  one_of(*command, "--overlap", flags->overlap, {"others", "literal"});
-  flag(*command, "--curve", flags->curve);
-  within(*command, "--tolerance", flags->tolerance, 0, 10);
-  add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(command, flags, run_kernels_plan,
+  takes(*command, "--switch-cost", within(flags->switch_cost, 0, 1e9), "--overlap",
+        one_of(flags->overlap, {"others", "literal"}), "--curve", flags->curve, "--tolerance",
+        within(flags->tolerance, 0, 10));
+  return runs(command, flags, run_kernels_plan, {"text", "json", "svg"},
               "partita kernels plan --workers vgg,resnet --kernel-profiles kernels/ --topology "
               "MI50 --switches 14\n"
               "partita kernels plan --workers a,b --kernel-profiles h200/ --topology H200 "
@@ -369,14 +362,12 @@ Command add_kernels_verify(CLI::App& kernels) {
                 "A plan (JSON), as `partita kernels plan --format json` writes it")
       ->required();
   add_profiles_flag(*command, flags->kernels);
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_kernels_verify,
+  return runs(command, flags, run_kernels_verify, {"text", "json"},
               "partita kernels verify plan.json --kernel-profiles kernels/");
 }
 
 using decide::PolicyOutcome;
 using decide::Sweep;
-using profile::ModelKernels;
 using sim::ColocationReport;
 
 struct KernelSimulateFlags {
@@ -593,8 +584,8 @@ Command add_kernels_simulate(CLI::App& kernels) {
         ->type_name(one.unit)
         ->default_str(fmt::format("{:g}", value));
   }
-  within(*command, "--streams", flags->options.streams, 1, decide::kMaxStreams);
-  add_seed(*command, flags->options.seed);
+  takes(*command, "--streams", within(flags->options.streams, 1, decide::kMaxStreams), "--seed",
+        seeded(flags->options.seed));
   add_output(*command, flags->output, {"text", "json"});
   command->footer(
       "partita kernels simulate --workers vgg,resnet --kernel-profiles kernels/ --policies "
@@ -631,9 +622,8 @@ Command add_kernels_import(CLI::App& kernels) {
   file_argument(*command, "FILE", flags->file,
                 "Output of `nsys export --type sqlite`, or rocprof's CSV")
       ->required();
-  one_of(flag(*command, "--from", flags->from), {"nsys", "rocprof"});
-  within(flag(*command, "--units", flags->units, "Units used in the recording"), 1, hw::kMaxUnits)
-      ->required();
+  takes(*command, "--from", word_from(flags->from, {"nsys", "rocprof"}), "--units",
+        needed(limited(flags->units, 1, hw::kMaxUnits, "Units used in the recording")));
   add_output_file(*command, flags->output.file);
   return runs(command, flags, run_kernels_import,
               "partita kernels import report.sqlite --units 132 -o model.csv");
@@ -669,12 +659,6 @@ struct Measured {
   std::map<int, std::vector<MemoryDisturbance>> memory;  // by units, of each run
 };
 
-std::string remote_program() {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  return (fs::read_symlink("/proc/self/exe", ignored).parent_path() / "partita-remote").string();
-}
-
 // MHz of the fastest processor now; 0: this machine does not say it.
 double clock_mhz(Files& files) {
   double mhz = 0;
@@ -693,8 +677,15 @@ Result<void> measure_once(Context& context, const KernelsMeasureFlags& flags,
   const int units = setting.units;
   const auto folder = TRY(PrivateFolder::make());
   const std::string file = folder.path() + "/times.csv";
-  std::vector<std::string> argv = {remote_program(),         "remote",         "run", "--units",
-                                   fmt::format("{}", units), "--kernel-times", file,  "--"};
+  const auto beside = std::filesystem::path(own_program()).parent_path();
+  std::vector<std::string> argv = {(beside / "partita-remote").string(),
+                                   "remote",
+                                   "run",
+                                   "--units",
+                                   fmt::format("{}", units),
+                                   "--kernel-times",
+                                   file,
+                                   "--"};
   for (const std::string& word : split(flags.program, ' '))
     if (!word.empty()) argv.push_back(word);
   argv.insert(argv.end(), flags.words.begin(), flags.words.end());
@@ -802,11 +793,9 @@ Result<Exit> run_kernels_measure(Context& context, const KernelsMeasureFlags& fl
 Command add_kernels_measure(CLI::App& kernels) {
   auto [command, flags] = adding<KernelsMeasureFlags>(
       kernels, "measure", "Measure a CUDA program's kernels on lanes of several sizes");
-  flag(*command, "--program", flags->program)->required();
-  flag(*command, "--units", flags->units, "Several, as in 15,30,60: the last is the whole GPU")
-      ->required();
-  within(*command, "--repeats", flags->repeats, 1, 1000);
-  flag(*command, "--beside", flags->beside);
+  takes(*command, "--program", needed(flags->program), "--units",
+        needed(flags->units, "Several, as in 15,30,60: the last is the whole GPU"), "--repeats",
+        within(flags->repeats, 1, 1000), "--beside", flags->beside);
   command->add_option("arguments", flags->words, "Further arguments of the program, behind --")
       ->type_name("WORD");
   add_output_file(*command, flags->output.file);

@@ -1,4 +1,3 @@
-
 #include <charconv>
 #include <filesystem>
 #include <thread>
@@ -649,8 +648,7 @@ Command add_graph_example(CLI::App& graph) {
       ->required();
   add_example_flags(*command, flags->strassen);
   within(*command, "--units", flags->units, 1, hw::kMaxUnits);
-  add_output(*command, flags->output, {"json"});
-  return runs(command, flags, run_example,
+  return runs(command, flags, run_example, {"json"},
               "partita graph example strassen --size 2048 --units 8 -o strassen.json");
 }
 
@@ -766,7 +764,7 @@ Result<Exit> run_graph(Context& context, RunFlags& flags) {
   // Compared are runs on memory that another one has touched before.
   const bool compare = flags.compare && !flags.sequential;
   if (compare && !sim) {
-    if (auto warm = run_sequentially(context, work, settings); !warm) return failed(warm.error());
+    TRY(run_sequentially(context, work, settings));
   }
   const auto outcome = flags.sequential ? run_sequentially(context, work, settings)
                                         : run_graph(context, work, settings);
@@ -797,15 +795,13 @@ void add_run_flags(CLI::App& command, RunFlags& flags) {
   add_lane_driver_flags(command, flags.lanes, {"sim"});
   flag(command, "--topology", flags.lanes.gpu);
   add_atom_flag(command, flags.lanes.atom);
-  one_of(flag(command, "--policy", flags.policy,
-              "How kernels get their units, overriding the graph; see partita help mask"),
-         decide::mask_policy_words());
-  within(flag(command, "--overlap-limit", flags.overlap_limit), 0, hw::kMaxUnits);
-  within(flag(command, "--threads", flags.threads), 1, kMaxThreads);
-  one_of(command, "--waits", flags.waits, {"device", "host"});
-  within(command, "--copy-gbps", flags.copy_gbps, 1e-3, 1e6);
-  takes(command, "--sequential", flags.sequential, "--compare", flags.compare);
-  takes(command, "--fill", flags.fills, "--save", flags.saves);
+  takes(command, "--policy",
+        word_from(flags.policy, decide::mask_policy_words(),
+                  "How kernels get their units, overriding the graph; see partita help mask"),
+        "--overlap-limit", limited(flags.overlap_limit, 0, hw::kMaxUnits), "--threads",
+        limited(flags.threads, 1, kMaxThreads), "--waits", one_of(flags.waits, {"device", "host"}),
+        "--copy-gbps", within(flags.copy_gbps, 1e-3, 1e6), "--sequential", flags.sequential,
+        "--compare", flags.compare, "--fill", flags.fills, "--save", flags.saves);
 }
 
 Command add_graph_run(CLI::App& graph) {
@@ -814,8 +810,8 @@ Command add_graph_run(CLI::App& graph) {
   file_argument(*command, "FILE", flags->file, "The task graph (YAML or JSON)");
   one_of(flag(*command, "--example", flags->example), {"strassen"});
   add_example_flags(*command, flags->strassen);
-  within(*command, "--units", flags->units, 1, hw::kMaxUnits);
-  add_seed(*command, flags->strassen.seed);
+  takes(*command, "--units", within(flags->units, 1, hw::kMaxUnits), "--seed",
+        seeded(flags->strassen.seed));
   add_run_flags(*command, *flags);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
@@ -839,8 +835,7 @@ Result<Exit> run_check(Context& context, const CheckFlags& flags) {
   TRY(carry::GraphKernels::open(context.files, flags.file, problem));
   if (!flags.gpu.empty()) {
     const hw::Topology topology = TRY(decide::load_topology(flags.gpu));
-    if (auto fits = decide::check_units(flags.file, problem, topology); !fits)
-      return failed(fits.error());
+    TRY(decide::check_units(flags.file, problem, topology));
   }
   std::size_t edges = 0;
   for (const plan::GraphTask& task : problem.tasks) edges += task.after.size();
@@ -862,9 +857,8 @@ void add_lane_driver_flags(CLI::App& command, LaneDriverFlags& flags,
   std::vector<std::string> words{"auto"};
   for (const Named& driver : kDrivers) words.emplace_back(driver.name);
   words.insert(words.end(), more.begin(), more.end());
-  one_of(command, "--lane-driver", flags.driver, words);
-  flag(command, "--device", flags.device)->default_str(flags.device);
-  flag(command, "--library", flags.vendor_library);
+  takes(command, "--lane-driver", one_of(flags.driver, words), "--device", preset(flags.device),
+        "--library", flags.vendor_library);
 }
 
 // Opens the driver that the flags name; with "auto" the first of green_ctx and hip_mask that opens,
@@ -882,18 +876,16 @@ Result<OpenLaneDriver> open_lane_driver(const LaneDriverFlags& flags, bool probe
 Command add_mask(CLI::App& app) {
   auto [command, flags] = adding<MaskFlags>(
       app, "mask", "Choose the SMs or CUs of one kernel on a GPU where others run");
-  flag(*command, "--topology", flags->gpu)->default_str(flags->gpu);
-  within(flag(*command, "--units", flags->units), 1, hw::kMaxUnits)->required();
-  one_of(*command, "--policy", flags->policy, decide::mask_policy_words(),
-         "packed: cluster after cluster; distributed: all clusters equally; conserved: the "
-         "fewest clusters, equally; fair: as many clusters as give the most effective units, "
-         "refuses no idle one; balanced: never more units than help; krisp: KRISP's algorithm "
-         "as printed. On a GPU of several dies all of them share equally");
-  flag(*command, "--busy", flags->busy);
-  within(*command, "--overlap-limit", flags->overlap_limit, 0, hw::kMaxUnits);
+  takes(*command, "--topology", preset(flags->gpu), "--units",
+        needed(limited(flags->units, 1, hw::kMaxUnits)), "--policy",
+        one_of(flags->policy, decide::mask_policy_words(),
+               "packed: cluster after cluster; distributed: all clusters equally; conserved: the "
+               "fewest clusters, equally; fair: as many clusters as give the most effective units, "
+               "refuses no idle one; balanced: never more units than help; krisp: KRISP's "
+               "algorithm as printed. On a GPU of several dies all of them share equally"),
+        "--busy", flags->busy, "--overlap-limit", within(flags->overlap_limit, 0, hw::kMaxUnits));
   add_atom_flag(*command, flags->atom);
-  add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(command, flags, run_mask,
+  return runs(command, flags, run_mask, {"text", "json", "svg"},
               "partita mask --topology MI50 --units 19 --policy conserved\n"
               "partita mask --topology H200 --units 40 --atom 2 --format json");
 }
@@ -901,21 +893,18 @@ Command add_mask(CLI::App& app) {
 Command add_probe(CLI::App& app) {
   CLI::App* probe = app.add_subcommand("probe", "Measure what the devices of this machine can do");
   probe->require_subcommand(1);
-  CLI::App* command = probe->add_subcommand(
-      "lanes",
+  auto [command, flags] = adding<ProbeFlags>(
+      *probe, "lanes",
       "Measure the cost of lanes, whether work stays on its mask, scaling and interference");
-  auto flags = std::make_shared<ProbeFlags>();
   add_lane_driver_flags(*command, flags->driver);
   flag(*command, "--topology", flags->driver.gpu);
   add_atom_flag(*command, flags->driver.atom);
-  within(*command, "--rounds", flags->rounds, 1, 10'000);
-  within(*command, "--lanes", flags->lanes, 1, 1'000);
-  add_output(*command, flags->output, {"text", "json"});
-  command->footer(
-      "partita probe lanes\n"
-      "partita probe lanes --lane-driver cpu_mask --topology 2x2 --rounds 5 --format json");
+  takes(*command, "--rounds", within(flags->rounds, 1, 10'000), "--lanes",
+        within(flags->lanes, 1, 1'000));
   probe->footer("partita probe lanes");
-  return {command, [flags](Context& context) { return run_probe(context, *flags); }};
+  return runs(command, flags, run_probe, {"text", "json"},
+              "partita probe lanes\n"
+              "partita probe lanes --lane-driver cpu_mask --topology 2x2 --rounds 5 --format json");
 }
 
 Command add_kernels_run(CLI::App& kernels) {
@@ -934,8 +923,7 @@ Command add_kernels_run(CLI::App& kernels) {
   add_switches_flag(*command, flags->switches);
   within(*command, "--scale", flags->scale, 1e-3, 1e6);
   within(*command, "--tolerance", flags->tolerance, 0, 10);
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_kernels_run,
+  return runs(command, flags, run_kernels_run, {"text", "json"},
               "partita kernels run --workers vgg,resnet --kernel-profiles kernels/ --topology 4x15 "
               "--lane-driver cpu_mask");
 }

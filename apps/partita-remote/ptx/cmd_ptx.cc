@@ -1,4 +1,3 @@
-
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -382,11 +381,9 @@ Result<Exit> report(Context& context, const PtxFlags& flags, ptx::Machine& machi
 // Runs it, or debugs it.
 Result<Exit> run_ptx(Context& context, const PtxFlags& flags, Debugger* debugger) {
   const auto text = TRY(context.files.read(flags.file));
-  const auto checks = checks_of(flags);
-  const auto grid = extent_of("--blocks", flags.grid), block = extent_of("--block", flags.block);
-  if (!checks) return failed(checks.error());
-  if (!grid) return failed(grid.error());
-  if (!block) return failed(block.error());
+  const auto checks = TRY(checks_of(flags));
+  const auto grid = TRY(extent_of("--blocks", flags.grid));
+  const auto block = TRY(extent_of("--block", flags.block));
   auto machine = TRY(ptx::Machine::open(flags.memory_mib << 20));
   const auto module = TRY(machine->load(text, flags.file));
   const auto kernel = machine->find_kernel(module, flags.kernel);
@@ -396,13 +393,13 @@ Result<Exit> run_ptx(Context& context, const PtxFlags& flags, Debugger* debugger
   std::vector<Buffer> buffers;
   auto parameters = TRY(parameters_of(context, flags, *machine, info, buffers));
   const auto run = machine->prepare({.kernel = *kernel,
-                                     .grid = *grid,
-                                     .block = *block,
+                                     .grid = grid,
+                                     .block = block,
                                      .dynamic_shared = flags.shared,
                                      .parameters = std::move(parameters),
                                      .cooperative = flags.cooperative,
                                      .units = static_cast<std::uint32_t>(flags.units),
-                                     .checks = *checks,
+                                     .checks = checks,
                                      .watcher = debugger});
   if (!run) return bad_input("", run.error().message);
   if (debugger != nullptr) debugger->set_stop([&run] { (*run)->request_stop(); });
@@ -417,10 +414,9 @@ void add_launch_flags(CLI::App& command, PtxFlags& flags) {
   flag(command, "--blocks", flags.grid)->default_str("1");
   flag(command, "--block", flags.block)->default_str("1");
   flag(command, "--shared", flags.shared)->default_str("0");
-  takes(command, "--arg", flags.arguments, "--check", flags.checks);
-  within(command, "--fault-exit", flags.fault_exit, 0, 255);
-  within(command, "--memory", flags.memory_mib, 1, 1 << 20);
-  takes(command, "--cooperative", flags.cooperative, "--dump", flags.dumps);
+  takes(command, "--arg", flags.arguments, "--check", flags.checks, "--fault-exit",
+        within(flags.fault_exit, 0, 255), "--memory", within(flags.memory_mib, 1, 1 << 20),
+        "--cooperative", flags.cooperative, "--dump", flags.dumps);
 }
 
 Command add_ptx_run(CLI::App& ptx) {

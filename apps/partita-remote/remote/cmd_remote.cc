@@ -48,11 +48,6 @@ constexpr std::uintmax_t kMaxProgram = std::uintmax_t{4} << 30;
 constexpr const char* kStaticRuntime =
     "this program embeds NVIDIA's static CUDA runtime; relink with `-cudart shared`";
 
-std::string own_program() {
-  std::error_code ignored;
-  return fs::read_symlink("/proc/self/exe", ignored).string();
-}
-
 std::string in_front(const std::string& first, const std::string& rest) {
   return rest.empty() ? first : first + ":" + rest;
 }
@@ -320,9 +315,8 @@ Command add_remote_run(CLI::App& remote) {
   auto [command, flags] = adding<RunFlags>(
       remote, "run", "Run a CUDA program on a server's device; its exit status is passed on");
   takes(*command, "--server-address", flags->server, "--profile", flags->profile, "--check-kernels",
-        flags->check);
-  within(*command, "--fault-exit", flags->fault_exit, 0, 255);
-  takes(*command, "--record", flags->record, "--record-kernels", flags->record_kernels);
+        flags->check, "--fault-exit", within(flags->fault_exit, 0, 255), "--record", flags->record,
+        "--record-kernels", flags->record_kernels);
   CLI::Option* const server = command->get_option("--server-address");
   within(flag(*command, "--units", flags->own.units), 1, hw::kMaxUnits)->excludes(server);
   within(flag(*command, "--devices", flags->own.devices), 1, kMostDevices)->excludes(server);
@@ -463,8 +457,7 @@ Command add_remote_doctor(CLI::App& remote) {
       remote, "doctor", "Say whether a CUDA program can run remotely, and why not; runs nothing");
   file_argument(*command, "program", flags->program, "The executable or library to look at")
       ->required();
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_doctor,
+  return runs(command, flags, run_doctor, {"text", "json"},
               "partita remote doctor ./vectorAdd\npartita remote doctor --format json ./lud");
 }
 
@@ -538,14 +531,12 @@ Command add_remote_sessions(CLI::App& remote) {
   auto [command, flags] =
       adding<Flags>(remote, "sessions", "List the sessions of this machine's servers");
   flag(*command, "--state-dir", flags->directory);
-  add_output(*command, flags->output, {"text", "json"});
-  command->footer("partita remote sessions --format json");
-  return {command, [flags](Context& context) -> Result<Exit> {
-            const auto servers =
-                living_servers(context.files, remote_state_directory(flags->directory));
-            return finish(context, flags->output,
-                          flags->output.json() ? sessions_json(servers) : sessions_text(servers));
-          }};
+  const auto run = [](Context& context, const Flags& its) {
+    const auto servers = living_servers(context.files, remote_state_directory(its.directory));
+    return finish(context, its.output,
+                  its.output.json() ? sessions_json(servers) : sessions_text(servers));
+  };
+  return runs(command, flags, run, {"text", "json"}, "partita remote sessions --format json");
 }
 
 Command add_remote_stop(CLI::App& remote) {
@@ -683,8 +674,7 @@ Command add_trace_stats(CLI::App& trace) {
   auto [command, flags] = adding<TraceFlags>(
       trace, "stats", "Count calls, blocking round trips by cause, bytes, kernels");
   file_argument(*command, "FILE", flags->file, "The recording")->required();
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_trace_stats,
+  return runs(command, flags, run_trace_stats, {"text", "json"},
               "partita remote trace stats run.trace --format json");
 }
 
@@ -693,9 +683,8 @@ Command add_trace_replay(CLI::App& trace) {
       trace, "replay",
       "Replay the client's frames to a server and compare the status of the answers");
   file_argument(*command, "FILE", flags->file, "The recording")->required();
-  flag(*command, "--server-address", flags->server)->required();
-  takes(*command, "--profile", flags->shape, "--token-file", flags->token_file);
-  one_of(*command, "--speed", flags->pace, {"fast", "recorded"});
+  takes(*command, "--server-address", needed(flags->server), "--profile", flags->shape,
+        "--token-file", flags->token_file, "--speed", one_of(flags->pace, {"fast", "recorded"}));
   return runs(command, flags, run_trace_replay,
               "partita remote trace replay run.trace --server-address unix:/run/partita.sock");
 }
@@ -708,14 +697,14 @@ Command add_remote_trace(CLI::App& remote) {
 }
 
 Command add_remote_operations(CLI::App& remote) {
-  CLI::App* command =
-      remote.add_subcommand("operations", "Print the protocol: every operation with its fields");
-  auto output = std::make_shared<Output>();
+  auto [command, output] =
+      adding<Output>(remote, "operations", "Print the protocol: every operation with its fields");
   add_output(*command, *output, {"markdown"});
-  command->footer("partita remote operations --format markdown -o docs/remote-protocol.md");
-  return {command, [output](Context& context) -> Result<Exit> {
-            return finish(context, *output, remote::protocol_page());
-          }};
+  const auto run = [](Context& context, const Output& its) {
+    return finish(context, its, remote::protocol_page());
+  };
+  return runs(command, output, run,
+              "partita remote operations --format markdown -o docs/remote-protocol.md");
 }
 
 // partita remote tunnel: sessions carried to another host under TLS.
@@ -758,10 +747,9 @@ Result<Exit> run_tunnel(Context& context, const TunnelFlags& flags) {
 Command add_remote_tunnel(CLI::App& remote) {
   auto [command, flags] = adding<TunnelFlags>(
       remote, "tunnel", "Tunnel sessions to another host over TLS; run one end on each host");
-  flag(*command, "--listen", flags->listen)->required();
-  takes(*command, "--server-address", flags->server, "--ca", flags->client.ca_file, "--name",
-        flags->client.name, "--sessions-at", flags->sessions, "--tls-cert",
-        flags->host.certificate_file, "--tls-key", flags->host.key_file);
+  takes(*command, "--listen", needed(flags->listen), "--server-address", flags->server, "--ca",
+        flags->client.ca_file, "--name", flags->client.name, "--sessions-at", flags->sessions,
+        "--tls-cert", flags->host.certificate_file, "--tls-key", flags->host.key_file);
   return runs(command, flags, run_tunnel,
               "partita remote tunnel --listen 0.0.0.0:7443 --sessions-at unix:/run/partita.sock "
               "--tls-cert gpu.pem --tls-key gpu.key\n"

@@ -839,11 +839,9 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
     return bad_input("--devices", "several are for --backend cpu, without --kernel-plan");
   flags.parts.on_demand = !flags.gpus.empty();
   const std::string directory = remote_state_directory(flags.state_directory);
-  auto shares = MpsShares::of(flags.parts.shapes, directory + "/mps");
-  if (!shares) return failed(shares.error());
-  if (!shares->empty())
-    options.begin_beside = [&context, shares = *shares] { return shares.start(context); };
-  flags.parts.shares = *std::move(shares);
+  const auto shares = TRY(MpsShares::of(flags.parts.shapes, directory + "/mps"));
+  if (!shares.empty()) options.begin_beside = [&context, shares] { return shares.start(context); };
+  flags.parts.shares = shares;
   if (!flags.kernels.plan.empty()) {
     flags.kernels.units = flags.parts.units;
     auto policy = TRY(read_kernel_policy(context.files, flags.kernels));
@@ -908,7 +906,7 @@ Result<Exit> run_remote_serve(Context& context, RemoteServeFlags flags) {
   if (flags.listen.starts_with("unix:/") || flags.listen.starts_with("socket:/")) {
     const std::string path = flags.listen.substr(flags.listen.find(':') + 1);
     const std::string folder = std::filesystem::path(path).parent_path().string();
-    if (auto made = context.files.make_directories(folder); !made) return failed(made.error());
+    TRY(context.files.make_directories(folder));
   }
   auto broker = TRY(Broker::open(flags.listen, std::move(options), context.files));
   say(context, fmt::format("listening on {}\n", broker->address()));
@@ -920,10 +918,9 @@ Result<Exit> run_remote_serve(Context& context, RemoteServeFlags flags) {
 void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
   one_of(command, "--backend", flags.parts.backend, {"cpu", "cuda"});
   flag(command, "--library", flags.parts.vendor_library)->default_str("libcuda.so.1");
-  within(flag(command, "--units", flags.parts.units), 1, hw::kMaxUnits);
-  within(command, "--devices", flags.parts.devices, 1, kMostDevices);
-  flag(command, "--shape", flags.parts.shapes);
-  within(flag(command, "--gpu-index", flags.gpus), 0, kMostGpus);
+  takes(command, "--units", limited(flags.parts.units, 1, hw::kMaxUnits), "--devices",
+        within(flags.parts.devices, 1, kMostDevices), "--shape", flags.parts.shapes, "--gpu-index",
+        limited(flags.gpus, 0, kMostGpus));
   CLI::Option* const profiles = flag(command, "--kernel-profiles", flags.kernels.profiles);
   CLI::Option* const plan = flag(command, "--kernel-plan", flags.kernels.plan);
   profiles->needs(plan);

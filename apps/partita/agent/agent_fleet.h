@@ -5,7 +5,6 @@
 // Thread rule: everything that is public is called on the agent's thread.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>

@@ -22,7 +22,6 @@
 #include "control/loop.h"
 #include "control/notify/notifier.h"
 #include "control/settings.h"
-#include "decide/input.h"
 #include "drivers/sim/sim_driver.h"
 #include "history/event.h"
 #include "history/store/lasting_store.h"
@@ -73,25 +72,18 @@ class AgentQueue {
 
 // What receivers may ask for; other notices are lines of the log alone.
 std::optional<notify::Alarm> alarm_of(control::NoticeKind kind) {
-  using control::NoticeKind;
-  switch (kind) {
-    case NoticeKind::failed_change:
-      return notify::Alarm::failed_change;
-    case NoticeKind::given_up_worker:
-      return notify::Alarm::given_up_worker;
-    case NoticeKind::slo_risk:
-      return notify::Alarm::slo_at_risk;
-    case NoticeKind::approval:
-      return notify::Alarm::waits_for_approval;
-    case NoticeKind::health:
-      return notify::Alarm::gpu_out;
-    case NoticeKind::drift:
-      return notify::Alarm::drift_repaired;
-    case NoticeKind::damaged_file:
-      return notify::Alarm::damaged_file;
-    default:
-      return std::nullopt;
-  }
+  using control::NoticeKind, notify::Alarm;
+  static constexpr std::pair<NoticeKind, Alarm> kAlarms[] = {
+      {NoticeKind::failed_change, Alarm::failed_change},
+      {NoticeKind::given_up_worker, Alarm::given_up_worker},
+      {NoticeKind::slo_risk, Alarm::slo_at_risk},
+      {NoticeKind::approval, Alarm::waits_for_approval},
+      {NoticeKind::health, Alarm::gpu_out},
+      {NoticeKind::drift, Alarm::drift_repaired},
+      {NoticeKind::damaged_file, Alarm::damaged_file}};
+  for (const auto& [its, alarm] : kAlarms)
+    if (its == kind) return alarm;
+  return std::nullopt;
 }
 
 // Who is told of what happens: the receivers of the settings file, from the loop's notices.
@@ -535,12 +527,10 @@ class LiveRun {
     QueueServeFlags flags = flags_.queue;
     flags.tariff = {node_.file.power.prices, node_.file.power.carbon_price};
     flags.powercap = node_.file.power.powercap;
-    auto queue = AgentQueue::start(
+    queue_ = TRY(AgentQueue::start(
         {context_, node_.open, lease_log(node_.open, node_.state), desk_,
          [this](const control::Agent& agent) { return closed_gpus(agent, node_.file.policy); }},
-        {node_.open, node_.state, node_.state_dir}, flags);
-    if (!queue) return failed(queue.error());
-    queue_ = *std::move(queue);
+        {node_.open, node_.state, node_.state_dir}, flags));
     desk_.set_queue([this](queue::Call call, std::function<void(Result<std::string>)> answer) {
       queue_->ask(std::move(call), std::move(answer));
     });

@@ -158,9 +158,9 @@ void add_live_flags(CLI::App& command, LiveFlags& flags) {
   takes(command, "--settings", flags.config, "--services", flags.services, "--profiles",
         flags.profiles);
   add_device_flags(command, flags.device);
-  takes(command, "--state-dir", flags.state_dir, "--listen", flags.listen);
-  one_of(flag(command, "--mode", flags.mode), {"automatic", "approve", "observe"});
-  flag(command, "--host-queue", flags.host_queue);
+  takes(command, "--state-dir", flags.state_dir, "--listen", flags.listen, "--mode",
+        word_from(flags.mode, {"automatic", "approve", "observe"}), "--host-queue",
+        flags.host_queue);
   add_fleet_flags(command, flags.fleet);
   takes(command, "--quota", flags.queue.quotas, "--most-tasks", flags.queue.most_tasks,
         "--share", flags.queue.shares);
@@ -304,11 +304,9 @@ Command add_agent(CLI::App& app) {
   auto [command, flags] = adding<AgentFlags>(
       app, "agent", "Keep this node as wanted: watch rates and health, plan, judge, apply, repair");
   add_live_flags(*command, flags->live);
-  within(flag(*command, "--simulate", flags->weeks.days), 1, control::kMostSimDays);
-  takes(*command, "--node", flags->weeks.machine, "--tasks", flags->weeks.tasks, "--calm",
-        flags->weeks.calm);
-  within(flag(*command, "--pace", flags->weeks.pace_s), 0, 86'400);
-  add_seed(*command, flags->weeks.seed);
+  takes(*command, "--simulate", limited(flags->weeks.days, 1, control::kMostSimDays), "--node",
+        flags->weeks.machine, "--tasks", flags->weeks.tasks, "--calm", flags->weeks.calm, "--pace",
+        limited(flags->weeks.pace_s, 0, 86'400), "--seed", seeded(flags->weeks.seed));
   add_output(*command, flags->live.output, {"text", "json", "svg"});
   command->footer(
       "partita agent --settings /etc/partita/agent.yaml\n"

@@ -38,28 +38,18 @@ struct DrawnSchedule {
   bool explain = false;
 };
 
-void add_gpu_list_flags(CLI::App& command, decide::GpuNames& flags) {
-  flag(command, "--gpu", flags.gpu)->required();
-  flag(command, "--catalogue", flags.catalogue);
-}
-
-// --gpus, for commands to which it matters how many there are.
-void add_gpu_count_flag(CLI::App& command, decide::GpuNames& flags) {
-  within(command, "--gpus", flags.gpus, 1, plan::kMaxBatchGpus);
-}
-
-void add_reconfigurer_flags(CLI::App& command, decide::GpuNames& flags) {
-  flag(command, "--reconfigurer", flags.reconfigurer)->capture_default_str();
-  within(command, "--gpus-per-node", flags.gpus_per_node, 1, plan::kMaxBatchGpus);
+// The tasks, and the GPUs that they are for.
+template <class Tasks>
+void add_problem(CLI::App& command, Tasks& tasks, decide::GpuNames& gpus) {
+  takes(command, "--tasks", needed(tasks), "--gpu", needed(gpus.gpu), "--catalogue", gpus.catalogue,
+        "--gpus", within(gpus.gpus, 1, plan::kMaxBatchGpus), "--reconfigurer",
+        preset(gpus.reconfigurer), "--gpus-per-node",
+        within(gpus.gpus_per_node, 1, plan::kMaxBatchGpus));
 }
 
 void add_search_flags(CLI::App& command, decide::SearchOptions& flags) {
-  add_seed(command, flags.seed);
-  within(flag(command, "--budget", flags.budget), 1, decide::kMostBudget);
-}
-
-void add_time_flag(CLI::App& command, decide::SearchOptions& flags) {
-  within(flag(command, "--time", flags.time.value), 1e-3, 1e6);
+  takes(command, "--seed", seeded(flags.seed), "--budget",
+        limited(flags.budget, 1, decide::kMostBudget));
 }
 
 // SCHEDULE, --tasks and --catalogue: the GPUs are the schedule's.
@@ -67,8 +57,7 @@ void add_schedule_flags(CLI::App& command, decide::ScheduleFiles& flags) {
   file_argument(command, "SCHEDULE", flags.schedule,
                 "A schedule (JSON), as `partita plan --format json` writes it")
       ->required();
-  flag(command, "--tasks", flags.tasks)->required();
-  flag(command, "--catalogue", flags.catalogue);
+  takes(command, "--tasks", needed(flags.tasks), "--catalogue", flags.catalogue);
 }
 
 // A schedule for people, or as a picture of --format svg.
@@ -145,11 +134,10 @@ Command add_batch_generate(CLI::App& batch) {
   one_of(add_word(*command, "--times", flags->words.times,
                   "Seconds on one slice: 1 to 100 (wide) or 90 to 100 (narrow)"),
          {"wide", "narrow"});
-  add_gpu_list_flags(*command, flags->gpus);
-  add_seed(*command, flags->words.seed);
+  takes(*command, "--gpu", needed(flags->gpus.gpu), "--catalogue", flags->gpus.catalogue, "--seed",
+        seeded(flags->words.seed));
   add_details(*command, flags->words);
-  add_output(*command, flags->output, {"csv"});
-  return runs(command, flags, run_batch_generate,
+  return runs(command, flags, run_batch_generate, {"csv"},
               "partita init --count 20 --scaling mixed --gpu A100-80GB --seed 7 -o tasks.csv");
 }
 
@@ -217,20 +205,16 @@ Command add_batch_schedule(CLI::App& batch) {
   auto [command, flags] = adding<BatchScheduleFlags>(
       batch, "schedule",
       "Schedule tasks: which instances to create and destroy when, and what runs on them");
-  flag(*command, "--tasks", flags->tasks)->required();
-  add_gpu_list_flags(*command, flags->gpus);
-  add_gpu_count_flag(*command, flags->gpus);
-  add_reconfigurer_flags(*command, flags->gpus);
+  add_problem(*command, flags->tasks, flags->gpus);
   flag(*command, "--scheduler", flags->scheduler)->default_str(flags->scheduler);
   add_search_flags(*command, flags->search);
-  add_time_flag(*command, flags->search);
+  takes(*command, "--time", limited(flags->search.time.value, 1e-3, 1e6));
   within(flag(*command, "--spread", flags->spread,
               "Of several schedules the one that ends first on average is chosen"),
          0, sim::kMaxSpread)
       ->excludes(command->get_option("--time"));
   takes(*command, "--strict", flags->require, "--explain", flags->explain);
-  add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(command, flags, run_batch_schedule,
+  return runs(command, flags, run_batch_schedule, {"text", "json", "svg"},
               "partita plan --tasks data/batches/rodinia-a30.csv --gpu A30\n"
               "partita plan --tasks tasks.csv --gpu A100-80GB --gpus 4 --format json -o s.json\n"
               "partita plan --tasks tasks.csv --gpu H100-80GB-SXM5:2,A30 --format svg -o s.svg");
@@ -246,8 +230,7 @@ struct BatchStreamFlags {
   decide::GpuNames gpus;
   std::string method = "best";
   bool online = false;
-  int replan = planners::batch::StreamOptions{}.replanned;
-  std::uint64_t seed = 1;
+  planners::batch::StreamOptions options;
   Output output;
 };
 
@@ -279,9 +262,7 @@ Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
     batches.push_back(std::move(batch));
   }
   const auto stream = TRY(decide::stream_of(std::move(batches), gpus, flags.online));
-  planners::batch::StreamOptions options;
-  options.replanned = flags.replan;
-  options.seed = flags.seed;
+  planners::batch::StreamOptions options = flags.options;
   for (const StreamMethod method : kMethods)
     if (flags.method == to_string(method)) options.method = method;
   const auto streamed = TRY(decide::play(stream, options, Progress(context).watch().cpu_ms));
@@ -297,19 +278,15 @@ Result<Exit> run_batch_stream(Context& context, const BatchStreamFlags& flags) {
 Command add_batch_stream(CLI::App& batch) {
   auto [command, flags] = adding<BatchStreamFlags>(
       batch, "stream", "Schedule batches that follow each other, or tasks that arrive over time");
-  flag(*command, "--tasks", flags->tasks)->required();
-  add_gpu_list_flags(*command, flags->gpus);
-  add_gpu_count_flag(*command, flags->gpus);
-  add_reconfigurer_flags(*command, flags->gpus);
+  add_problem(*command, flags->tasks, flags->gpus);
   one_of(*command, "--method", flags->method, {"trivial", "reverse", "overlap", "best"},
          "trivial: FAR's schedules one after the other; reverse: every second one reversed; "
          "overlap: also moves and swaps where two meet; best: Partita's own, never worse than "
          "these for a batch");
   flag(*command, "--online", flags->online);
-  within(*command, "--replan", flags->replan, 0, plan::kMaxTasks);
-  add_seed(*command, flags->seed);
-  add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(command, flags, run_batch_stream,
+  takes(*command, "--replan", within(flags->options.replanned, 0, plan::kMaxTasks), "--seed",
+        seeded(flags->options.seed));
+  return runs(command, flags, run_batch_stream, {"text", "json", "svg"},
               "partita plan --tasks monday.csv --tasks tuesday.csv --gpu A100-80GB\n"
               "partita plan --tasks arrivals.csv --online --gpu A30 --format json -o "
               "schedule.json");
@@ -383,16 +360,12 @@ Command add_batch_compare(CLI::App& batch) {
   auto [command, flags] = adding<BatchCompareFlags>(
       batch, "compare",
       "Compare schedulers: makespan, proof, reconfigurations, utilisation, CPU time");
-  flag(*command, "--tasks", flags->tasks)->required();
-  add_gpu_list_flags(*command, flags->gpus);
-  add_gpu_count_flag(*command, flags->gpus);
-  add_reconfigurer_flags(*command, flags->gpus);
+  add_problem(*command, flags->tasks, flags->gpus);
   flag(*command, "--schedulers", flags->schedulers)->check([](const std::string& text) {
     return text.empty() ? std::string("give a scheduler") : std::string{};
   });
   add_search_flags(*command, flags->search);
-  add_output(*command, flags->output, {"text", "json", "svg", "csv"});
-  return runs(command, flags, run_batch_compare,
+  return runs(command, flags, run_batch_compare, {"text", "json", "svg", "csv"},
               "partita compare --tasks data/batches/rodinia-a30.csv --gpu A30\n"
               "partita compare --tasks tasks.csv --gpu A100-80GB --schedulers best,fixed:4g+2g+1g");
 }
@@ -420,21 +393,16 @@ Result<Exit> run_batch_simulate(Context& context, const BatchSimulateFlags& flag
   return content ? finish(context, flags.output, *content) : failed(content.error());
 }
 
-CLI::Option* add_spread(CLI::App& command, const char* name, double& value) {
-  return within(command, name, value, 0, sim::kMaxSpread);
-}
-
 Command add_batch_simulate(CLI::App& batch) {
   auto [command, flags] = adding<BatchSimulateFlags>(
       batch, "simulate",
       "Run a schedule many times with task times that differ from the planned ones");
   add_schedule_flags(*command, flags->schedule);
-  add_spread(*command, "--spread", flags->options.spread);
-  add_spread(*command, "--reconfiguration-spread", flags->options.reconfiguration_spread);
-  within(*command, "--runs", flags->options.runs, 1, sim::kMaxRuns);
-  add_seed(*command, flags->options.seed);
-  add_output(*command, flags->output, {"text", "json", "csv"});
-  return runs(command, flags, run_batch_simulate,
+  takes(*command, "--spread", within(flags->options.spread, 0, sim::kMaxSpread),
+        "--reconfiguration-spread",
+        within(flags->options.reconfiguration_spread, 0, sim::kMaxSpread), "--runs",
+        within(flags->options.runs, 1, sim::kMaxRuns), "--seed", seeded(flags->options.seed));
+  return runs(command, flags, run_batch_simulate, {"text", "json", "csv"},
               "partita simulate schedule.json --tasks tasks.csv --spread 0.1 --runs 1000");
 }
 
@@ -451,8 +419,8 @@ struct BatchRunFlags {
   DeviceFlags device;
   std::string command, state_dir, log_dir, why;
   std::string timeout, grace = "10s", patience = "30s";
-  int retries = 0;
-  bool keep = false, simulate = false, resume = false;
+  exec::Options options;
+  bool simulate = false, resume = false;
   Output output;
 };
 
@@ -477,16 +445,11 @@ struct Times {
   std::optional<exec::Nanos> duration;  // the timeout of every attempt
 };
 
-Result<exec::Nanos> nanos_of(const std::string& flag, const std::string& text) {
-  const Seconds duration = TRY(parse_duration(flag, text));
-  return plan::nanos(duration);
-}
-
 // "90s" or "3x".
 Result<Times> parse_timeout(const std::string& text) {
   if (text.empty()) return Times{};
   if (!text.ends_with('x')) {
-    const exec::Nanos duration = TRY(nanos_of("--timeout", text));
+    const exec::Nanos duration = TRY(parse_nanos("--timeout", text));
     return Times{{}, duration};
   }
   double factor = 0;
@@ -501,10 +464,9 @@ Result<Times> parse_timeout(const std::string& text) {
 }
 
 Result<exec::Options> options_of(const BatchRunFlags& flags) {
-  const exec::Nanos grace = TRY(nanos_of("--grace", flags.grace));
-  const exec::Nanos patience = TRY(nanos_of("--patience", flags.patience));
-  exec::Options options{.retries = flags.retries, .grace = grace, .patience = patience};
-  options.keep = flags.keep;
+  exec::Options options = flags.options;
+  options.grace = TRY(parse_nanos("--grace", flags.grace));
+  options.patience = TRY(parse_nanos("--patience", flags.patience));
   return options;
 }
 
@@ -687,28 +649,27 @@ Result<Exit> carry_out(Context& context, const BatchRunFlags& flags, const Prepa
       .find = exec::find_attempts,
       .may_begin = [&] { return check_free(prepared); }};
   StopRequest stop;
-  Result<exec::Session> session = exec::open_session(prepared.script, doors, session_flags);
-  if (!session) return failed(session.error());
-  const bool continued = session->past.now > 0;
+  exec::Session session = TRY(exec::open_session(prepared.script, doors, session_flags));
+  const bool continued = session.past.now > 0;
   if (continued) complain(context, "continuing an earlier run that was interrupted");
   Chronicle chronicle(context, paths.state, "partita apply", flags.why);
   chronicle.begin(begin_text(prepared, continued));
   auto watcher = std::make_unique<Watcher>(context, prepared.script);
-  session->settings.interrupted = [&] { return stop.within(0); };
-  session->settings.watch = [&](exec::Nanos now, const exec::RunReport& report) {
+  session.settings.interrupted = [&] { return stop.within(0); };
+  session.settings.watch = [&](exec::Nanos now, const exec::RunReport& report) {
     watcher->look(now, report);
   };
-  exec::BatchExecutor executor(prepared.script, prepared.options, session->past);
-  const exec::RunEnd end = exec::run_real(executor, prepared.script, doors, session->settings);
-  keep_end(chronicle, prepared, executor.report(), session->settings.paths.run);
+  exec::BatchExecutor executor(prepared.script, prepared.options, session.past);
+  const exec::RunEnd end = exec::run_real(executor, prepared.script, doors, session.settings);
+  keep_end(chronicle, prepared, executor.report(), session.settings.paths.run);
   watcher->look(0, executor.report(), true);
   watcher.reset();  // the terminal is free for the table
   const Exit exit = TRY(finish(context, flags, prepared, executor.report(),
                                {prepared.node.driver, prepared.decided->schedule->scheduler,
-                                session->settings.paths.run, false}));
+                                session.settings.paths.run, false}));
   if (end.journal) return failed(*end.journal);
-  TRY(exec::close_session(*session, executor.report(), doors));
-  context.last = [&context, lock = std::move(node_lock), session = *std::move(session),
+  TRY(exec::close_session(session, executor.report(), doors));
+  context.last = [&context, lock = std::move(node_lock), session = std::move(session),
                   report = executor.report()] {
     if (auto ended = exec::end_session(session, report, context.files); !ended)
       complain(context, to_string(ended.error()));
@@ -726,20 +687,16 @@ void add_inputs(CLI::App& command, BatchRunFlags& flags) {
   file_argument(command, "SCHEDULE", flags.schedule.schedule,
                 "A schedule (JSON), as `partita plan --format json` writes it; without "
                 "it --scheduler makes one for the GPUs");
-  flag(command, "--tasks", flags.schedule.tasks)->required();
-  flag(command, "--scheduler", flags.scheduler)->default_str(flags.scheduler);
+  takes(command, "--tasks", needed(flags.schedule.tasks), "--scheduler", preset(flags.scheduler));
   add_search_flags(command, flags.search);
   flag(command, "--gpu-index", flags.gpus);
   add_device_flags(command, flags.device);
 }
 
 void add_conduct(CLI::App& command, BatchRunFlags& flags) {
-  flag(command, "--command", flags.command);
-  within(command, "--retries", flags.retries, 0, 1000);
-  flag(command, "--timeout", flags.timeout);
-  flag(command, "--grace", flags.grace)->capture_default_str();
-  flag(command, "--patience", flags.patience)->capture_default_str();
-  flag(command, "--keep", flags.keep);
+  takes(command, "--command", flags.command, "--retries", within(flags.options.retries, 0, 1000),
+        "--timeout", flags.timeout, "--grace", preset(flags.grace), "--patience",
+        preset(flags.patience), "--keep", flags.options.keep);
 }
 
 void add_record(CLI::App& command, BatchRunFlags& flags) {

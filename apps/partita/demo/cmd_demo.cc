@@ -1,4 +1,3 @@
-
 #include <map>
 #include <set>
 
@@ -330,8 +329,7 @@ Command add_demo(CLI::App& app) {
       adding<DemoFlags>(app, "demo",
                         "Show it all on an example: plan, proof, check, traffic, "
                         "a queue of jobs, a change of a node, joules");
-  flag(*command, "-o,--output", flags->picture);
-  add_seed(*command, flags->seed);
+  takes(*command, "-o,--output", flags->picture, "--seed", seeded(flags->seed));
   const Command models = add_demo_models(*command), serve = add_demo_serve(*command),
                 llm = add_demo_llm(*command);
   return {command, [flags, models, serve, llm](Context& context) {

@@ -587,19 +587,14 @@ Result<Exit> run_keep_plan(Context& context, const KeepPlanFlags& flags,
 Command add_dra(CLI::App& app) {
   auto [command, flags] = adding<DraFlags>(
       app, "dra", "Kubernetes: MIG instances for resource claims, made where most room stays free");
-  flag(*command, "--plugin-dir", flags->plugin_directory)->default_str(flags->plugin_directory);
-  flag(*command, "--registry-dir", flags->registry_directory)
-      ->default_str(flags->registry_directory);
-  flag(*command, "--cdi-dir", flags->cdi_directory)->default_str(flags->cdi_directory);
-  flag(*command, "--api-server", flags->api.url, "Default: that of the cluster that it runs in");
-  takes(*command, "--token-file", flags->api.token_file, "--tls-ca", flags->api.ca_file);
-  flag(*command, "--node-name", flags->node, "Default: $NODE_NAME, else the machine's");
-  flag(*command, "--interval", flags->every)->default_str(flags->every);
-  flag(*command, "--metrics", flags->energy.file, "Energy per claim and pod");
-  flag(*command, "--powercap", flags->energy.powercap)->capture_default_str();
-  flag(*command, "--cgroups", flags->energy.cgroups)->capture_default_str();
-  flag(*command, "--wait", flags->patience, "While another command changes the node")
-      ->default_str(flags->patience);
+  takes(*command, "--plugin-dir", preset(flags->plugin_directory), "--registry-dir",
+        preset(flags->registry_directory), "--cdi-dir", preset(flags->cdi_directory),
+        "--api-server", also(flags->api.url, "Default: that of the cluster that it runs in"),
+        "--token-file", flags->api.token_file, "--tls-ca", flags->api.ca_file, "--node-name",
+        also(flags->node, "Default: $NODE_NAME, else the machine's"), "--interval",
+        preset(flags->every), "--metrics", also(flags->energy.file, "Energy per claim and pod"),
+        "--powercap", preset(flags->energy.powercap), "--cgroups", preset(flags->energy.cgroups),
+        "--wait", preset(flags->patience, "While another command changes the node"));
   add_device_flags(*command, flags->device);
   return runs(command, flags, run_dra,
               "partita dra                                     # in a pod of the cluster\n"

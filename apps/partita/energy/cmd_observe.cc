@@ -1,4 +1,3 @@
-
 #include <cmath>
 #include <limits>
 #include <map>
@@ -350,11 +349,9 @@ Result<Exit> run_energy_attribute(Context& context, const AttributionFlags& flag
 }
 
 void add_inputs(CLI::App& command, AttributionFlags& flags) {
-  flag(command, "--telemetry", flags.question.telemetry)->required();
-  flag(command, "--duration", flags.duration)->default_str(flags.duration);
-  flag(command, "--interval", flags.interval)->default_str(flags.interval);
-  takes(command, "--plan", flags.question.plan, "--state", flags.question.state, "--model",
-        flags.question.model);
+  takes(command, "--telemetry", needed(flags.question.telemetry), "--duration",
+        preset(flags.duration), "--interval", preset(flags.interval), "--plan", flags.question.plan,
+        "--state", flags.question.state, "--model", flags.question.model);
   flag(command, "--request-counts", flags.question.requests)->expected(1, 2);
   takes(command, "--batch-start", flags.batch_start, "--tenant", flags.tenants);
 }
@@ -374,9 +371,8 @@ Command add_energy_attribute(CLI::App& energy) {
   add_inputs(*command, *flags);
   add_device_flags(*command, flags->device);
   add_rules(*command, *flags);
-  add_output(*command, flags->output, {"text", "json", "prometheus", "svg"});
   return runs(
-      command, flags, run_energy_attribute,
+      command, flags, run_energy_attribute, {"text", "json", "prometheus", "svg"},
       "partita energy attribute --telemetry log.jsonl --plan plan.json --carbon 380 --price 0.30\n"
       "partita energy attribute --telemetry log.jsonl --compare --format svg -o joules.svg\n"
       "partita energy attribute --telemetry live --duration 5m --plan state/assignment.json");
@@ -389,9 +385,8 @@ Command add_observe(CLI::App& app) {
       app, "observe",
       "Watch power, heat, clocks and activity of this node's GPUs and their instances");
   add_device_flags(*command, flags->device);
-  takes(*command, "--watch", flags->watch, "--record", flags->record, "--replay", flags->replay);
-  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
-  within(flag(*command, "--count", flags->count), 1, 1e9);
+  takes(*command, "--watch", flags->watch, "--record", flags->record, "--replay", flags->replay,
+        "--interval", preset(flags->interval), "--count", limited(flags->count, 1, 1e9));
   one_of(command->add_option("--format", flags->format,
                              "Form of the result: tables or a picture, a line of JSON per sample, "
                              "or metrics for Prometheus"),
@@ -505,10 +500,8 @@ Command add_top(CLI::App& app) {
       app, "top",
       "Watch this node: what runs on each instance, how busy it is, watts, the gateway");
   add_device_flags(*command, flags->device);
-  flag(*command, "--state-dir", flags->state_directory);
-  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
-  within(flag(*command, "--count", flags->count), 1, 1e9);
-  flag(*command, "--powercap", flags->powercap)->capture_default_str();
+  takes(*command, "--state-dir", flags->state_directory, "--interval", preset(flags->interval),
+        "--count", limited(flags->count, 1, 1e9), "--powercap", preset(flags->powercap));
   return runs(command, flags, run_top,
               "partita top\n"
               "partita top --driver sim --machine machine.yaml --count 3");

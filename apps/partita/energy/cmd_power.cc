@@ -83,7 +83,6 @@ void wait_for_end_of_input() {
 struct TableFlags {
   decide::KernelNames kernels;
   power::ClockModel model;
-  double idle = 15, unit_idle = 1, unit_busy = 2;
   std::string clocks, output;
 };
 
@@ -109,9 +108,6 @@ Result<Exit> run_table(Context& context, const TableFlags& flags) {
   auto models = TRY(decide::load_kernels(context.files, flags.kernels, topology));
   power::ClockModel model = flags.model;
   model.clocks = TRY(clocks_of(flags.clocks, model.clocks));
-  model.idle = {flags.idle};
-  model.unit_idle = {flags.unit_idle};
-  model.unit_busy = {flags.unit_busy};
   const plan::ResponseTable table =
       power::modelled_table(topology.name, topology.units_in, models, model);
   return finish(context, {flags.output, "csv"}, forms::power_table_csv(table));
@@ -127,15 +123,14 @@ Command add_power_table(CLI::App& power) {
   auto [command, flags] = adding<TableFlags>(
       power, "table",
       "Model a response table from kernel times: latency, rate and power by clock and units");
-  flag(*command, "--models", flags->kernels.workers)->required();
-  flag(*command, "--kernel-profiles", flags->kernels.profiles)->required();
-  flag(*command, "--topology", flags->kernels.gpu)->default_str(flags->kernels.gpu);
-  flag(*command, "--clocks", flags->clocks);
-  within(*command, "--memory-share", flags->model.memory_share, 0, 1);
-  within(*command, "--board-idle", flags->idle, 0, 5'000);
-  add_watts(*command, "--unit-idle", flags->unit_idle,
+  takes(*command, "--models", needed(flags->kernels.workers), "--kernel-profiles",
+        needed(flags->kernels.profiles), "--topology", preset(flags->kernels.gpu), "--clocks",
+        flags->clocks, "--memory-share", within(flags->model.memory_share, 0, 1), "--board-idle",
+        within(flags->model.idle.value, 0, 5'000));
+  add_watts(*command, "--unit-idle", flags->model.unit_idle.value,
             "A unit that is clocked and has no work, highest clock");
-  add_watts(*command, "--unit-busy", flags->unit_busy, "Additional power of a busy unit");
+  add_watts(*command, "--unit-busy", flags->model.unit_busy.value,
+            "Additional power of a busy unit");
   within(*command, "--unit-step", flags->model.unit_step, 1, 512);
   add_output_file(*command, flags->output);
   return runs(command, flags, run_table,
@@ -145,12 +140,10 @@ Command add_power_table(CLI::App& power) {
 }
 
 void add_power_flags(CLI::App& command, PowerFlags& flags) {
-  flag(command, "--services", flags.files.services)->required();
-  flag(command, "--table", flags.files.table)->required();
-  flag(command, "--topology", flags.files.gpu)->default_str(flags.files.gpu);
-  one_of(command, "--gating", flags.gating, {"none", "group", "unit"});
-  one_of(command, "--promise", flags.promise, {"queueing", "execution"});
-  within(flag(command, "--cap", flags.cap), 1, 5'000);
+  takes(command, "--services", needed(flags.files.services), "--table", needed(flags.files.table),
+        "--topology", preset(flags.files.gpu), "--gating",
+        one_of(flags.gating, {"none", "group", "unit"}), "--promise",
+        one_of(flags.promise, {"queueing", "execution"}), "--cap", limited(flags.cap, 1, 5'000));
 }
 
 Result<plan::PowerProblem> load_power(Context& context, const PowerFlags& flags) {
@@ -233,9 +226,8 @@ Result<Exit> run_power_plan(Context& context, const PowerPlanFlags& flags) {
 Result<Exit> run_power_verify(Context& context, const PowerPlanFlags& flags) {
   const auto problem = TRY(problem_of(context, flags));
   const auto text = TRY(read_input(context.files, "PLAN", flags.plan));
-  const auto plan = forms::parse_power_plan(flags.plan, text);
-  if (!plan) return failed(plan.error());
-  const auto verdict = verify::judge(problem, *plan);
+  const auto plan = TRY(forms::parse_power_plan(flags.plan, text));
+  const auto verdict = verify::judge(problem, plan);
   const std::string ok = fmt::format(
       "{}: every share is in the table, keeps its SLO and the watts "
       "add up",
@@ -274,9 +266,7 @@ struct PowerSimulateFlags {
   PowerFlags power;
   std::string trace, bin = "10s", duration = "15m", policies, controller = "table";
   std::string poll = "500ms", memory, delay = "0", arrivals = "poisson";
-  double guard = 2, clock_cost = 0, unit_cost = 0;
-  int hysteresis = 1;
-  std::uint64_t seed = 1;
+  decide::PowerComparison how;
   bool alone = false, at_most = false, require = false;
   Output output;
 };
@@ -295,23 +285,16 @@ Result<Seconds> duration_or_zero(const std::string& flag, const std::string& tex
 }
 
 Result<decide::PowerComparison> comparison_of(const PowerSimulateFlags& flags) {
-  decide::PowerComparison how;
+  decide::PowerComparison how = flags.how;
   how.policies = flags.policies.empty() ? power::policy_names() : split(flags.policies, ',');
-  const auto poll = TRY(parse_duration("--poll", flags.poll));
-  const auto memory = TRY(duration_or_zero("--look-back", flags.memory));
-  const auto delay = TRY(duration_or_zero("--delay", flags.delay));
-  how.control.poll = poll;
-  how.control.memory = memory;
+  how.control.poll = TRY(parse_duration("--poll", flags.poll));
+  how.control.memory = TRY(duration_or_zero("--look-back", flags.memory));
+  how.run.delay = TRY(duration_or_zero("--delay", flags.delay));
   if (flags.controller == "predictive" && flags.memory.empty()) how.control.memory = {10};
-  if (flags.controller == "table" && memory.value > 0)
+  if (flags.controller == "table" && how.control.memory.value > 0)
     return bad_input("--look-back", "it is for --controller predictive");
-  how.control.guard = flags.guard;
-  how.control.rescue = flags.guard > 0;
-  how.control.hysteresis = flags.hysteresis;
+  how.control.rescue = how.control.guard > 0;
   how.run.even = flags.arrivals == "uniform";
-  how.run.seed = flags.seed;
-  how.run.delay = delay;
-  how.run.cost = {Joules{flags.clock_cost}, Joules{flags.unit_cost}};
   return how;
 }
 
@@ -322,7 +305,7 @@ Result<std::vector<PowerCase>> cases_of(Context& context, const PowerSimulateFla
       return bad_input("--at-most",
                        "services that share a GPU cannot each have all of it: add "
                        "--alone");
-    if (auto most = decide::to_most(problem); !most) return failed(most.error());
+    TRY(decide::to_most(problem));
   }
   const auto duration = TRY(parse_duration("--duration", flags.duration));
   const auto bin = TRY(parse_duration("--bin", flags.bin));
@@ -376,20 +359,17 @@ std::string simulate_text(const PowerSimulateFlags& flags, const std::vector<Pow
   for (const PowerCase& one : cases)
     for (const PowerOutcome& outcome : one.outcomes)
       for (std::size_t s = 0; s < outcome.run.services.size(); ++s) {
-        const sim::PowerRunService& service = outcome.run.services[s];
-        const bool first = s == 0;
-        table.rows.push_back(
-            {service.name, outcome.policy,
-             first ? fmt::format("{:.1f}", outcome.run.mean_power().value) : "",
-             first ? fmt::format("{:.3f}", outcome.run.energy / one.outcomes.front().run.energy)
-                   : "",
-             first && outcome.known
-                 ? fmt::format("{:.1f}", outcome.known->energy.value / outcome.run.time.value)
-                 : (first ? "-" : ""),
-             fmt::format("{:.2f}", service.latency.value), fmt::format("{:.2f}", service.slo.value),
-             fmt::format("{:.2f} %{}", 100 * service.attained(), service.held() ? "" : " MISSED"),
-             first ? fmt::format("{}", outcome.run.clock_changes) : "",
-             first ? fmt::format("{}", outcome.run.unit_changes) : ""});
+        const sim::PowerRun& run = outcome.run;
+        const sim::PowerRunService& service = run.services[s];
+        table.add(
+            "{}|{}|{:.1f}|{:.3f}|{}|{:.2f}|{:.2f}|{:.2f} %{}|{}|{}", service.name, outcome.policy,
+            run.mean_power().value, run.energy / one.outcomes.front().run.energy,
+            outcome.known ? fmt::format("{:.1f}", outcome.known->energy.value / run.time.value)
+                          : "-",
+            service.latency.value, service.slo.value, 100 * service.attained(),
+            service.held() ? "" : " MISSED", run.clock_changes, run.unit_changes);
+        if (s > 0)  // of all services together
+          for (const unsigned column : {2u, 3u, 4u, 8u, 9u}) table.rows.back()[column].clear();
       }
   std::string text = to_string(table);
   if (cases.size() > 1) {
@@ -404,7 +384,7 @@ std::string simulate_text(const PowerSimulateFlags& flags, const std::vector<Pow
   text += fmt::format(
       "\nKNOWN: the same policy if it knew the rates beforehand. Arrivals {}, poll {}, guard {:g}, "
       "seed {}; promise {}.\n",
-      flags.arrivals, flags.poll, flags.guard, flags.seed, flags.power.promise);
+      flags.arrivals, flags.poll, flags.how.control.guard, flags.how.run.seed, flags.power.promise);
   const plan::ResponseTable& response = cases.front().problem.table;
   if (response.modelled) text += "The table was " + response.source + "\n";
   return text;
@@ -435,8 +415,8 @@ std::string simulate_json(const PowerSimulateFlags& flags, const std::vector<Pow
   const auto run = [&](Form& f, std::size_t i) { tell_outcome(f, *all[i].first, *all[i].second); };
   return write_form([&](Form& f) {
     f.document("PowerSimulation");
-    tell(f.line("  "), "seed", static_cast<double>(flags.seed), "promise", flags.power.promise,
-         "table_modelled", cases.front().problem.table.modelled);
+    tell(f.line("  "), "seed", static_cast<double>(flags.how.run.seed), "promise",
+         flags.power.promise, "table_modelled", cases.front().problem.table.modelled);
     f.line("  ").rows("runs", all.size(), run, {.indent = "    "});
   });
 }
@@ -478,26 +458,25 @@ Result<Exit> run_power_simulate(Context& context, const PowerSimulateFlags& flag
 }
 
 void add_trace_flags(CLI::App& command, PowerSimulateFlags& flags) {
-  flag(command, "--trace", flags.trace);
-  flag(command, "--bin", flags.bin)->default_str(flags.bin);
-  flag(command, "--duration", flags.duration)->default_str(flags.duration);
+  takes(command, "--trace", flags.trace, "--bin", preset(flags.bin), "--duration",
+        preset(flags.duration));
   one_of(command, "--arrivals", flags.arrivals, {"poisson", "uniform"})
       ->transform([](const std::string& word) { return word == "even" ? "uniform" : word; });
-  takes(command, "--alone", flags.alone, "--at-most", flags.at_most);
-  add_seed(command, flags.seed);
+  takes(command, "--alone", flags.alone, "--at-most", flags.at_most, "--seed",
+        seeded(flags.how.run.seed));
 }
 
 void add_control_flags(CLI::App& command, PowerSimulateFlags& flags) {
-  flag(command, "--policies", flags.policies,
-       "Policies between commas (default: baseline,fs,rs-se,rs-cu,cofris-se,cofris-cu,exact)");
-  one_of(command, "--controller", flags.controller, {"table", "predictive"});
-  flag(command, "--look-back", flags.memory);
-  flag(command, "--poll", flags.poll)->default_str(flags.poll);
-  flag(command, "--delay", flags.delay)->default_str(flags.delay);
-  within(command, "--guard", flags.guard, 0, 20);
-  within(command, "--hysteresis-polls", flags.hysteresis, 1, 10'000);
-  within(flag(command, "--clock-cost", flags.clock_cost), 0, 1e6);
-  within(flag(command, "--unit-cost", flags.unit_cost), 0, 1e6);
+  takes(
+      command, "--policies",
+      also(flags.policies,
+           "Policies between commas (default: baseline,fs,rs-se,rs-cu,cofris-se,cofris-cu,exact)"),
+      "--controller", one_of(flags.controller, {"table", "predictive"}), "--look-back",
+      flags.memory, "--poll", preset(flags.poll), "--delay", preset(flags.delay), "--guard",
+      within(flags.how.control.guard, 0, 20), "--hysteresis-polls",
+      within(flags.how.control.hysteresis, 1, 10'000), "--clock-cost",
+      limited(flags.how.run.cost.clock.value, 0, 1e6), "--unit-cost",
+      limited(flags.how.run.cost.units.value, 0, 1e6));
 }
 
 Command add_power_simulate(CLI::App& power) {
@@ -507,9 +486,8 @@ Command add_power_simulate(CLI::App& power) {
   add_trace_flags(*command, *flags);
   add_control_flags(*command, *flags);
   flag(*command, "--strict", flags->require);
-  add_output(*command, flags->output, {"text", "json", "svg"});
   return runs(
-      command, flags, run_power_simulate,
+      command, flags, run_power_simulate, {"text", "json", "svg"},
       "partita simulate --services mi50.yaml --table mi50.csv --topology MI50 --alone --at-most "
       "--trace data/published/swim/fb09-0.csv");
 }
@@ -553,19 +531,17 @@ Result<std::function<Result<Services>(Seconds)>> services_of(Context& context,
   if (flags.seen.empty() == flags.trace.empty())
     return bad_input("power run", "wants --seen or --trace");
   if (!flags.seen.empty()) {
-    const auto stale = parse_duration("--stale", flags.stale);
-    if (!stale) return failed(stale.error());
-    return [&context, path = flags.seen, problem, stale = *stale](Seconds) {
+    const auto stale = TRY(parse_duration("--stale", flags.stale));
+    return [&context, path = flags.seen, problem, stale](Seconds) {
       return read_seen(context.files, path, stale, problem);
     };
   }
   const auto duration = TRY(parse_duration("--duration", flags.duration));
   // Bins of 10 s, and some in a short rehearsal, too.
   const Seconds bin = std::min(Seconds{10}, std::max(Seconds{0.05}, duration / 10));
-  const auto trace = decide::load_power_trace(
-      context.files, {.file = flags.trace, .duration = duration, .bin = bin}, problem.services);
-  if (!trace) return failed(trace.error());
-  return [trace = *trace](Seconds at) -> Result<Services> {
+  const auto trace = TRY(decide::load_power_trace(
+      context.files, {.file = flags.trace, .duration = duration, .bin = bin}, problem.services));
+  return [trace](Seconds at) -> Result<Services> {
     const auto step = static_cast<std::size_t>(at.value / trace.step.value);
     if (step >= trace.rates.size()) return bad_input("--trace", "it has ended");
     Services seen;
@@ -692,18 +668,13 @@ Command add_power_run(CLI::App& power) {
       power, "run",
       "Follow a controller on a real GPU: clock and limit every poll, put back at the end");
   add_device_flags(*command, flags->device);
-  flag(*command, "--state-dir", flags->state_directory);
-  within(*command, "--gpu-index", flags->gpu, 0, 1e6);
-  flag(*command, "--services", flags->files.services)->required();
-  flag(*command, "--table", flags->files.table)->required();
-  flag(*command, "--topology", flags->files.gpu)->default_str(flags->files.gpu);
-  one_of(*command, "--policy", flags->control.policy, power::policy_names(), "The controller");
-  flag(*command, "--poll", flags->poll)->default_str(flags->poll);
-  flag(*command, "--seen", flags->seen);
-  flag(*command, "--stale", flags->stale)->default_str(flags->stale);
-  flag(*command, "--trace", flags->trace);
-  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
-  takes(*command, "--shares-file", flags->shares, "--dry-run", flags->dry_run);
+  takes(*command, "--state-dir", flags->state_directory, "--gpu-index", within(flags->gpu, 0, 1e6),
+        "--services", needed(flags->files.services), "--table", needed(flags->files.table),
+        "--topology", preset(flags->files.gpu), "--policy",
+        one_of(flags->control.policy, power::policy_names(), "The controller"), "--poll",
+        preset(flags->poll), "--seen", flags->seen, "--stale", preset(flags->stale), "--trace",
+        flags->trace, "--duration", preset(flags->duration), "--shares-file", flags->shares,
+        "--dry-run", flags->dry_run);
   return runs(
       command, flags, run_power_run,
       "partita power run --services services.yaml --table table.csv --seen /run/rates.json");
@@ -898,10 +869,9 @@ Command add_power_set(CLI::App& power) {
   auto [command, flags] = adding<SetFlags>(
       power, "set", "Set power limit and clocks of GPUs; what was before is kept for 'restore'");
   add_device_flags(*command, flags->device);
-  flag(*command, "--state-dir", flags->state_directory);
-  flag(*command, "--gpu-index", flags->gpus)->default_str(flags->gpus);
-  within(flag(*command, "--power-limit", flags->limit), 1, 5'000);
-  takes(*command, "--clocks", flags->clocks, "--hold", flags->hold, "--dry-run", flags->dry_run);
+  takes(*command, "--state-dir", flags->state_directory, "--gpu-index", preset(flags->gpus),
+        "--power-limit", limited(flags->limit, 1, 5'000), "--clocks", flags->clocks, "--hold",
+        flags->hold, "--dry-run", flags->dry_run);
   return runs(command, flags, run_set,
               "partita power set --power-limit 300 --gpu-index 0\n"
               "partita power set --clocks 1200 --hold 1h --driver sim --machine machine.yaml");

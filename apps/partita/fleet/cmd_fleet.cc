@@ -380,8 +380,7 @@ void add_wishes(CLI::App& command, FleetCommandFlags& flags) {
 using Run = Result<Exit> (*)(Context&, const FleetCommandFlags&);
 
 Command below(CLI::App& group, const char* name, const char* about, Run run) {
-  CLI::App* command = group.add_subcommand(name, about);
-  auto flags = std::make_shared<FleetCommandFlags>();
+  auto [command, flags] = adding<FleetCommandFlags>(group, name, about);
   const std::string word = name;
   flag(*command, "--settings", flags->config);
   add_fleet_flags(*command, flags->place);
@@ -405,11 +404,11 @@ Command below(CLI::App& group, const char* name, const char* about, Run run) {
   if (word == "status" || word == "plan" || word == "history")
     add_output(*command, flags->output, {"text", "json"});
   if (word == "explain") add_output(*command, flags->output, {"text"});
-  command->footer(fmt::format("partita {}{} --fleet http://127.0.0.1:2379", name,
-                              word == "apply"   ? " services.yaml"
-                              : word == "drain" ? " node3"
-                                                : ""));
-  return {command, [flags, run](Context& context) { return run(context, *flags); }};
+  return runs(command, flags, run,
+              fmt::format("partita {}{} --fleet http://127.0.0.1:2379", name,
+                          word == "apply"   ? " services.yaml"
+                          : word == "drain" ? " node3"
+                                            : ""));
 }
 
 }  // namespace

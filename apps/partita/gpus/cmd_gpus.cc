@@ -181,8 +181,7 @@ Command add_gpus(CLI::App& app) {
       adding<GpusFlags>(app, "gpus", "List the GPU models, or show one in detail");
   command->add_option("NAME", flags->name, "A GPU model of the catalogue")->type_name("GPU");
   flag(*command, "--catalogue", flags->catalogue);
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_gpus, "partita gpus A100-80GB --format json");
+  return runs(command, flags, run_gpus, {"text", "json"}, "partita gpus A100-80GB --format json");
 }
 
 Command add_layouts(CLI::App& app) {
@@ -192,8 +191,7 @@ Command add_layouts(CLI::App& app) {
       ->type_name("GPU")
       ->required();
   takes(*command, "--with", flags->with, "--catalogue", flags->catalogue);
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_layouts,
+  return runs(command, flags, run_layouts, {"text", "json"},
               "partita gpus A100-80GB --layouts\npartita gpus H200-141GB --with double-memory,me");
 }
 

@@ -83,6 +83,11 @@ struct Lines {
 std::string wrapped(const std::string& text, const Lines& how) {
   std::string lines, line(how.first, ' ');
   bool begun = false;
+  const auto end_line = [&] {
+    lines += line + std::string(how.end) + "\n";
+    line = std::string(how.others, ' ');
+    begun = false;
+  };
   for (std::string word : split(text, ' ')) {
     while (how.others + word.size() + how.end.size() > kWidth) {  // a list is broken behind a bar
       const std::size_t room = kWidth - std::min(kWidth, line.size() + 1 + how.end.size());
@@ -90,15 +95,9 @@ std::string wrapped(const std::string& text, const Lines& how) {
       if (bar == word.npos && !begun) break;
       if (bar != word.npos) line += (begun ? " " : "") + word.substr(0, bar + 1);
       if (bar != word.npos) word.erase(0, bar + 1);
-      lines += line + std::string(how.end) + "\n";
-      line = std::string(how.others, ' ');
-      begun = false;
+      end_line();
     }
-    if (begun && line.size() + 1 + word.size() + how.end.size() > kWidth) {
-      lines += line + std::string(how.end) + "\n";
-      line = std::string(how.others, ' ');
-      begun = false;
-    }
+    if (begun && line.size() + 1 + word.size() + how.end.size() > kWidth) end_line();
     line += (begun ? " " : "") + word;
     begun = true;
   }

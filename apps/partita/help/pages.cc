@@ -1,5 +1,4 @@
 
-
 #include "decide/batch.h"
 #include "command.h"
 #include "decide/serving.h"

@@ -184,9 +184,8 @@ Result<LeaseDesk> LeaseDesk::open(Context& context, const DeviceFlags& device, S
 Result<LeaseAnswer> LeaseDesk::ask_node(const lease::Ask& ask) {
   // Loans of dead owners may have places announced.
   if (const std::string log = loan_log(open_, node_); !log.empty() && context_.files.exists(log)) {
-    const auto loans = exec::Loans::open(
-        {*open_.driver, context_.clock, context_.files, processes_}, log, ::getpid());
-    if (!loans) return failed(loans.error());
+    TRY(exec::Loans::open({*open_.driver, context_.clock, context_.files, processes_}, log,
+                          ::getpid()));
   }
   auto leases =
       TRY(lease::Leases::open(lease_doors(context_, open_, processes_), lease_log(open_, node_)));
@@ -279,9 +278,8 @@ Command add_lease(CLI::App& app) {
       adding<LeaseFlags>(app, "lease", "Lease an instance to OWNER, or show the one that it has");
   flag(*command, "--profile", flags->wanted.profile);
   add_owner(*command, *flags);
-  within(flag(*command, "--gpu-index", flags->gpu), 0, 1e6);
-  within(flag(*command, "--start", flags->start), 0, 1e6);
-  flag(*command, "--exact", flags->wanted.exact);
+  takes(*command, "--gpu-index", limited(flags->gpu, 0, 1e6), "--start",
+        limited(flags->start, 0, 1e6), "--exact", flags->wanted.exact);
   CLI::Option* ttl = flag(*command, "--ttl", flags->ttl);
   within(flag(*command, "--while", flags->wanted.while_pid), 1, 4e9)->excludes(ttl);
   flag(*command, "--take-from", flags->wanted.from);

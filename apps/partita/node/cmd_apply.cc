@@ -37,9 +37,8 @@ struct ApplyFlags {
   std::string services, profiles;
   DeviceFlags device;
   std::string state_dir, why, hooks;
-  bool dry_run = false, rollback = false, again = false, explain = false, keep_foreign = false;
-  bool no_reset = false;
-  double min_available = 1, drain_timeout = 60, ready_timeout = 0;
+  bool dry_run = false, again = false, explain = false, no_reset = false;
+  actuate::ApplyOptions options{.can_reset = true};
   Output output;
 };
 
@@ -98,38 +97,16 @@ Result<actuate::Wanted> load_wanted(Context& context, const ApplyFlags& flags,
   return wanted;
 }
 
-actuate::ApplyOptions options_of(const ApplyFlags& flags) {
-  return {.min_available = flags.min_available,
-          .keep_foreign = flags.keep_foreign,
-          .drain_timeout = {flags.drain_timeout},
-          .rollback = flags.rollback,
-          .ready_timeout = {flags.ready_timeout},
-          .allow_reset = !flags.no_reset,
-          .can_reset = true};
-}
-
 // Tells people on standard error what is being done.
 void tell(Context& context, const actuate::ApplyEvent& event) {
   using Kind = actuate::ApplyEvent::Kind;
-  switch (event.kind) {
-    case Kind::begin:
-      if (!event.detail.empty())
-        complain(context, "continuing an earlier run that was interrupted");
-      return;
-    case Kind::step:
-      note(context, fmt::format("{:>3}/{}  {}\n", event.step + 1, event.change->steps.size(),
-                                actuate::step_text(event.change->steps[event.step])));
-      return;
-    case Kind::waiting:
-      complain(context, "waiting for " + event.detail);
-      return;
-    case Kind::retry:
-      complain(context, event.detail + "; reading the node again");
-      return;
-    case Kind::done_step:
-    case Kind::end:
-      return;
-  }
+  if (event.kind == Kind::begin && !event.detail.empty())
+    complain(context, "continuing an earlier run that was interrupted");
+  if (event.kind == Kind::step)
+    note(context, fmt::format("{:>3}/{}  {}\n", event.step + 1, event.change->steps.size(),
+                              actuate::step_text(event.change->steps[event.step])));
+  if (event.kind == Kind::waiting) complain(context, "waiting for " + event.detail);
+  if (event.kind == Kind::retry) complain(context, event.detail + "; reading the node again");
 }
 
 Result<Exit> show(Context& context, const ApplyFlags& flags, const OpenNode& node,
@@ -165,7 +142,7 @@ Result<void> within_hooks(Context& context, const OpenNode& node, Chronicle& chr
 // Whether there is anything to do; what cannot be planned is for apply to say.
 bool something_to_do(const actuate::Doors& doors, const actuate::Wanted& wanted,
                      const ApplyFlags& flags) {
-  const auto change = actuate::preview(doors, wanted, options_of(flags));
+  const auto change = actuate::preview(doors, wanted, flags.options);
   return !change || !change->empty() || !change->blockers.empty();
 }
 
@@ -177,14 +154,14 @@ Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node
   actuate::Doors doors = node.doors(context);
   doors.interrupted = [&stop] { return stop.within(0); };
   Chronicle chronicle(context, node.state_dir,
-                      flags.again      ? "partita apply --again"
-                      : flags.rollback ? "partita apply --rollback"
-                                       : "partita apply " + flags.plan,
+                      flags.again              ? "partita apply --again"
+                      : flags.options.rollback ? "partita apply --rollback"
+                                               : "partita apply " + flags.plan,
                       flags.why);
   attach_plan(chronicle, context, flags);
   Result<actuate::ApplyReport> report = actuate::ApplyReport{};
   const auto work = [&]() -> Result<void> {
-    report = actuate::apply(doors, wanted, options_of(flags), [&](const auto& event) {
+    report = actuate::apply(doors, wanted, flags.options, [&](const auto& event) {
       tell(context, event);
       chronicle.hear(event);
     });
@@ -218,24 +195,26 @@ Result<Exit> carry_out(Context& context, const ApplyFlags& flags, OpenNode& node
 Result<actuate::Wanted> named_target(Context& context, const ApplyFlags& flags,
                                      const actuate::Doors& doors) {
   if (flags.again) return actuate::again_target(doors);
-  return flags.rollback ? actuate::rollback_target(doors)
-                        : load_wanted(context, flags, doors.catalogue);
+  return flags.options.rollback ? actuate::rollback_target(doors)
+                                : load_wanted(context, flags, doors.catalogue);
 }
 
 Result<Exit> run_apply(Context& context, ApplyFlags flags) {
-  if (flags.plan.empty() && !flags.rollback && !flags.again)
+  if (flags.plan.empty() && !flags.options.rollback && !flags.again)
     return bad_input("", "PLAN is required: a plan as `partita plan --format json` writes it");
-  if (flags.again && (flags.rollback || !flags.plan.empty()))
+  if (flags.again && (flags.options.rollback || !flags.plan.empty()))
     return bad_input("--again", "is what was applied last: no PLAN, no --rollback");
+  flags.options.allow_reset = !flags.no_reset;
   OpenNode node = TRY(open_node(context, flags.device, flags.state_dir));
   FileLock lock;
   if (!flags.dry_run) lock = TRY(lock_node(context, node.open, node.state));
   const actuate::Doors doors = node.doors(context);
-  if (flags.again) flags.rollback = load_unfinished(context, node.state_dir).has_value();
+  if (flags.again) flags.options.rollback = load_unfinished(context, node.state_dir).has_value();
   const actuate::Wanted wanted = TRY(named_target(context, flags, doors));
-  if (flags.rollback) complain(context, "back to " + actuate::rollback_name(doors).value_or("?"));
+  if (flags.options.rollback)
+    complain(context, "back to " + actuate::rollback_name(doors).value_or("?"));
   if (flags.dry_run) {
-    const auto change = TRY(actuate::preview(doors, wanted, options_of(flags)));
+    const auto change = TRY(actuate::preview(doors, wanted, flags.options));
     const Exit shown = TRY(show(context, flags, node, change));
     if (change.blockers.empty()) return shown;
     complain(context,
@@ -459,17 +438,16 @@ Command add_apply(CLI::App& app) {
       "Change this node to match a plan, touching only what differs; safe to kill and restart");
   command->add_option("PLAN", flags->plan, "A plan, or a saved state of this node")
       ->type_name("PLAN");
-  takes(*command, "--rollback", flags->rollback, "--again", flags->again, "--services",
+  takes(*command, "--rollback", flags->options.rollback, "--again", flags->again, "--services",
         flags->services, "--profiles", flags->profiles);
   add_device_flags(*command, flags->device);
   takes(*command, "--state-dir", flags->state_dir, "--why", flags->why, "--dry-run", flags->dry_run,
         "--explain", flags->explain, "--hooks", flags->hooks, "--no-reset", flags->no_reset,
-        "--keep-foreign", flags->keep_foreign);
-  within(flag(*command, "--min-available", flags->min_available), 0, 1);
-  within(flag(*command, "--drain-timeout", flags->drain_timeout), 0, kMaxWait);
-  within(flag(*command, "--ready-timeout", flags->ready_timeout), 0, kMaxWait);
-  add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(command, flags, run_apply,
+        "--keep-foreign", flags->options.keep_foreign, "--min-available",
+        limited(flags->options.min_available, 0, 1), "--drain-timeout",
+        limited(flags->options.drain_timeout.value, 0, kMaxWait), "--ready-timeout",
+        limited(flags->options.ready_timeout.value, 0, kMaxWait));
+  return runs(command, flags, run_apply, {"text", "json", "svg"},
               "partita apply plan.json --dry-run\n"
               "partita apply plan.json --dry-run --format svg -o change.svg\n"
               "partita apply plan.json --min-available 0.8 --format json\n"

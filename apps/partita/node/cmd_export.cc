@@ -1,4 +1,3 @@
-
 #include <filesystem>
 #include <map>
 #include <variant>
@@ -268,11 +267,10 @@ Command add_export(CLI::App& app) {
       app, "export", "Write a plan or the state of a node in the form of another tool");
   file_argument(*command, "PLAN", flags->file,
                 "A plan, or the state of a node (partita status) or a fleet (fleet status)");
-  one_of(flag(*command, "--to", flags->to),
-         {"mig-parted", "checkpoint", "device-plugin", "dra", "kubernetes", "slurm", "haproxy",
-          "nginx", "envoy"})
-      ->required();
-  flag(*command, "--node", flags->node);
+  takes(*command, "--to",
+        needed(word_from(flags->to, {"mig-parted", "checkpoint", "device-plugin", "dra",
+                                     "kubernetes", "slurm", "haproxy", "nginx", "envoy"})),
+        "--node", flags->node);
   add_particular(*command, *flags);
   flag(*command, "--catalogue", flags->catalogue);
   add_output_file(*command, flags->output.file);
@@ -298,16 +296,14 @@ Command add_import(CLI::App& app) {
       "mig-parted's YAML or checkpoint, a device plugin's configuration, what sacct -P or "
       "sacct --json printed, or a job script")
       ->required();
-  one_of(flag(*command, "--from", flags->source.from),
-         {"mig-parted", "checkpoint", "device-plugin", "sacct", "sbatch"});
-  takes(*command, "--label", flags->source.label, "--gpu", flags->source.gpu);
-  within(flag(*command, "--gpus", flags->source.gpus), 1, decide::kMaxForeignGpus);
-  flag(*command, "--node", flags->source.node);
-  within(flag(*command, "--gpu-memory", flags->gpu_memory_gib, "For each task of sacct and sbatch"),
-         0, 1e6);
-  flag(*command, "--catalogue", flags->catalogue);
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_import,
+  takes(*command, "--from",
+        word_from(flags->source.from,
+                  {"mig-parted", "checkpoint", "device-plugin", "sacct", "sbatch"}),
+        "--label", flags->source.label, "--gpu", flags->source.gpu, "--gpus",
+        limited(flags->source.gpus, 1, decide::kMaxForeignGpus), "--node", flags->source.node,
+        "--gpu-memory", limited(flags->gpu_memory_gib, 0, 1e6, "For each task of sacct and sbatch"),
+        "--catalogue", flags->catalogue);
+  return runs(command, flags, run_import, {"text", "json"},
               "partita import config.yaml --label all-balanced --gpu A100-80GB --gpus 8\n"
               "partita import checkpoint.json --node state.json --format json -o wanted.json\n"
               "partita import week.txt --from sacct --gpu A100-80GB -o tasks.csv\n"

@@ -240,11 +240,9 @@ Command add_status(CLI::App& app) {
   auto [command, flags] = adding<StatusFlags>(
       app, "status", "Show this node's GPUs: instances, what runs on them, what is wrong");
   add_device_flags(*command, flags->device);
-  takes(*command, "--state-dir", flags->state_directory, "--watch", flags->watch);
-  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
-  within(flag(*command, "--count", flags->count), 1, 1e9);
-  add_output(*command, flags->output, {"text", "json", "svg"});
-  return runs(command, flags, run_status,
+  takes(*command, "--state-dir", flags->state_directory, "--watch", flags->watch, "--interval",
+        preset(flags->interval), "--count", limited(flags->count, 1, 1e9));
+  return runs(command, flags, run_status, {"text", "json", "svg"},
               "partita status\n"
               "partita status --watch\n"
               "partita status --format svg -o node.svg\n"
@@ -267,8 +265,7 @@ Command add_replay(CLI::App& app) {
   file_argument(*command, "FILE", flags->file, "The recording")->required();
   within(flag(*command, "--draft", flags->draft), 0, static_cast<double>(device::kMaxNodeGpus));
   flag(*command, "--catalogue", flags->catalogue);
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_replay,
+  return runs(command, flags, run_replay, {"text", "json"},
               "partita show node.json\npartita show node.json --draft 0 -o board.json");
 }
 

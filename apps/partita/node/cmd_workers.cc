@@ -238,21 +238,12 @@ class Follower {
 
   // Hands a new assignment to the supervisor; the last good one stays in force when there is none.
   void look(actuate::Supervisor& supervisor) {
-    if (!context_.files.exists(path_)) {
-      once("waiting for " + path_);
-      return;
-    }
+    if (!context_.files.exists(path_)) return once("waiting for " + path_);
     const Result<std::string> text = context_.files.read(path_);
-    if (!text) {
-      once(to_string(text.error()));
-      return;
-    }
+    if (!text) return once(to_string(text.error()));
     if (*text == followed_) return;
     const Result<actuate::Assignment> assignment = actuate::parse_assignment(path_, *text);
-    if (!assignment) {
-      once(to_string(assignment.error()));
-      return;
-    }
+    if (!assignment) return once(to_string(assignment.error()));
     followed_ = *text;
     said_.clear();
     supervisor.follow(*assignment);
@@ -394,8 +385,7 @@ Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Wor
   std::vector<ShareRule> rules = TRY(share_rules(flags.mps));
   if (flags.once) {  // nobody would wait for what is wrong with it
     const auto text = TRY(read_input(context.files, "--assignment", paths.assignment));
-    const auto assignment = actuate::parse_assignment(paths.assignment, text);
-    if (!assignment) return failed(assignment.error());
+    TRY(actuate::parse_assignment(paths.assignment, text));
   }
   actuate::SupervisorOptions options{.command = std::move(command),
                                      .state_file = paths.state,
@@ -436,26 +426,20 @@ Result<Exit> run_workers(Context& context, WorkersFlags flags) {
 
 void add_flags(CLI::App& command, WorkersFlags& flags) {
   takes(command, "--command", flags.command, "--assignment", flags.assignment, "--state-dir",
-        flags.state_directory, "--log-dir", flags.log_directory);
-  within(command, "--log-limit", flags.log_limit_mib, 1, 1'000'000);
-  flag(command, "--grace", flags.grace)->capture_default_str();
-  within(command, "--first-port", flags.first_port, 1, 65535);
-  takes(command, "--once", flags.once, "--show", flags.show);
+        flags.state_directory, "--log-dir", flags.log_directory, "--log-limit",
+        within(flags.log_limit_mib, 1, 1'000'000), "--grace", preset(flags.grace), "--first-port",
+        within(flags.first_port, 1, 65535), "--once", flags.once, "--show", flags.show);
 }
 
 void add_probe_flags(CLI::App& command, WorkersFlags& flags) {
-  flag(command, "--probe", flags.probe);
-  flag(command, "--probe-timeout", flags.probe_timeout)->capture_default_str();
-  flag(command, "--probe-period", flags.probe_period)->capture_default_str();
-  within(command, "--probe-failures", flags.probe_failures, 1, 1000);
-  flag(command, "--startup", flags.startup)->capture_default_str();
+  takes(command, "--probe", flags.probe, "--probe-timeout", preset(flags.probe_timeout),
+        "--probe-period", preset(flags.probe_period), "--probe-failures",
+        within(flags.probe_failures, 1, 1000), "--startup", preset(flags.startup));
 }
 
 void add_mps_flags(CLI::App& command, MpsFlags& flags) {
-  flag(command, "--mps", flags.on);
-  flag(command, "--mps-shares", flags.shares)->allow_extra_args(false);
-  takes(command, "--mps-oversubscribe", flags.oversubscribe, "--runtime-dir",
-        flags.runtime_directory);
+  takes(command, "--mps", flags.on, "--mps-shares", flags.shares, "--mps-oversubscribe",
+        flags.oversubscribe, "--runtime-dir", flags.runtime_directory);
 }
 
 }  // namespace
@@ -489,9 +473,8 @@ Command add_workers(CLI::App& app) {
   add_probe_flags(*command, *flags);
   add_mps_flags(*command, flags->mps);
   add_device_flags(*command, flags->device);
-  add_output(*command, flags->output, {"text", "json"});
   return runs(
-      command, flags, run_workers,
+      command, flags, run_workers, {"text", "json"},
       "partita workers --command 'serve --model {service} --batch {batch} --port {port}' --mps\n"
       "partita workers --assignment assignment.json --command 'sleep 1000' --once\n"
       "partita workers --show");

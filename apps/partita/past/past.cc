@@ -313,10 +313,9 @@ Command add_history(CLI::App& app) {
   flag(*command, "--since", flags->since);
   flag(*command, "--kind", flags->kinds, "applying, applied, step, proposed, repair, ...")
       ->delimiter(',');
-  takes(*command, "--service", flags->service, "--user", flags->user);
-  within(flag(*command, "--change", flags->change), 1, 9e15);
-  within(*command, "--most", flags->most, 1, history::kMaxRows);
-  takes(*command, "--with-steps", flags->steps, "--follow", flags->follow);
+  takes(*command, "--service", flags->service, "--user", flags->user, "--change",
+        limited(flags->change, 1, 9e15), "--most", within(flags->most, 1, history::kMaxRows),
+        "--with-steps", flags->steps, "--follow", flags->follow);
   add_past(*command, flags->past);
   add_output(*command, flags->output, {"text", "json"});
   command->footer(

@@ -409,14 +409,10 @@ Result<queue::Spec> spec_of(Context& context, const QueueFlags& flags) {
   for (const std::string& text : flags.after) spec.after.push_back(TRY(dependency_of(text)));
   for (const std::string& text : flags.times) spec.times.push_back(TRY(time_of(text)));
   if (spec.memory_gib == 0.0) spec.memory_gib.reset();
-  if (!flags.deadline.empty()) {
-    const auto time = TRY(parse_duration("--deadline", flags.deadline));
-    spec.deadline_s = time.value;
-  }
-  if (!flags.limit.empty()) {
-    const auto time = TRY(parse_duration("--time-limit", flags.limit));
-    spec.time_limit_s = time.value;
-  }
+  if (!flags.deadline.empty())
+    spec.deadline_s = TRY(parse_duration("--deadline", flags.deadline)).value;
+  if (!flags.limit.empty())
+    spec.time_limit_s = TRY(parse_duration("--time-limit", flags.limit)).value;
   return spec;
 }
 
@@ -511,13 +507,10 @@ Result<Exit> run_change(Context& context, QueueFlags flags, const api::Client& c
   for (const Tasks& tasks : all)
     for (long task = tasks.first; task <= tasks.last; ++task) {
       const auto before = TRY(of_task(client, "queue_task", task));
-      auto shown = shown_of(before);
-      if (!shown) return failed(shown.error());
-      if (queue::is_over(shown->task.state)) continue;
+      const auto shown = TRY(shown_of(before));
+      if (queue::is_over(shown.task.state)) continue;
       const auto answer = TRY(of_task(client, "queue_" + name, task));
-      shown = shown_of(answer);
-      if (!shown) return failed(shown.error());
-      changed.tasks.push_back(*std::move(shown));
+      changed.tasks.push_back(TRY(shown_of(answer)));
     }
   return show(context, flags, queue::tasks_json(changed), queue::tasks_text(changed));
 }
@@ -572,37 +565,32 @@ void add_what(CLI::App& command, QueueFlags& flags) {
                   "Shell command: one text, or a program and its arguments behind --")
       ->type_name("COMMAND");
   takes(command, "--submission", flags.file, "--task-name", spec.name, "--for-user", spec.user,
-        "--directory", spec.directory);
-  within(flag(command, "--array", spec.count), 1, queue::kMaxArray);
-  flag(command, "--after", flags.after);
-  within(flag(command, "--priority", spec.priority), -queue::kMaxPriority, queue::kMaxPriority);
-  takes(command, "--deadline", flags.deadline, "--time-limit", flags.limit);
-  within(flag(command, "--retries", spec.retries), 0, queue::kMaxRetries);
-  takes(command, "--held", spec.held, "--flexible", spec.flexible);
+        "--directory", spec.directory, "--array", limited(spec.count, 1, queue::kMaxArray),
+        "--after", flags.after, "--priority",
+        limited(spec.priority, -queue::kMaxPriority, queue::kMaxPriority), "--deadline",
+        flags.deadline, "--time-limit", flags.limit, "--retries",
+        limited(spec.retries, 0, queue::kMaxRetries), "--held", spec.held, "--flexible",
+        spec.flexible);
 }
 
 void add_needs(CLI::App& command, QueueFlags& flags) {
   queue::Spec& spec = flags.spec;
   spec.memory_gib = 0;
-  within(flag(command, "--gpu-memory", *spec.memory_gib), 0, 1e6);
-  flag(command, "--profile", spec.profiles, "3g is any shape of three slices");
-  within(flag(command, "--gpus", spec.gpus, "Whole GPUs without --profile and --gpu-memory"), 1,
-         queue::kMaxGpus);
-  flag(command, "--takes", flags.times);
-  within(flag(command, "--cpu-cores", spec.cpus), 0, 1e6);
-  within(flag(command, "--ram", spec.ram_gib), 0, 1e6);
-  takes(command, "--preemptible", spec.preemptible, "--checkpoint", spec.checkpoint);
+  takes(command, "--gpu-memory", limited(*spec.memory_gib, 0, 1e6), "--profile",
+        also(spec.profiles, "3g is any shape of three slices"), "--gpus",
+        limited(spec.gpus, 1, queue::kMaxGpus, "Whole GPUs without --profile and --gpu-memory"),
+        "--takes", flags.times, "--cpu-cores", limited(spec.cpus, 0, 1e6), "--ram",
+        limited(spec.ram_gib, 0, 1e6), "--preemptible", spec.preemptible, "--checkpoint",
+        spec.checkpoint);
 }
 
 void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
   CLI::App* command = queue.add_subcommand("serve", "Serve a queue on this node's GPUs");
   add_place(*command, *flags);
-  flag(*command, "--powercap", flags->serve.powercap)->capture_default_str();
-  flag(*command, "--return-after", flags->serve.idle)->capture_default_str();
-  flag(*command, "--grace", flags->serve.grace)->capture_default_str();
-  takes(*command, "--quota", flags->serve.quotas, "--most-tasks", flags->serve.most_tasks,
-        "--share", flags->serve.shares);
-  flag(*command, "--urgent-after", flags->serve.patience)->capture_default_str();
+  takes(*command, "--powercap", preset(flags->serve.powercap), "--return-after",
+        preset(flags->serve.idle), "--grace", preset(flags->serve.grace), "--quota",
+        flags->serve.quotas, "--most-tasks", flags->serve.most_tasks, "--share",
+        flags->serve.shares, "--urgent-after", preset(flags->serve.patience));
   add_tariff_flags(*command, flags->serve.tariff);
   within(flag(*command, "--cpu-cores", flags->serve.cpus, "Without it cores are not limited"), 0,
          1e6);

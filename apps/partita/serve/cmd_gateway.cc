@@ -351,27 +351,23 @@ Result<Exit> run_gateway(Context& context, const GatewayFlags& flags) {
 }
 
 void add_flags(CLI::App& command, GatewayFlags& flags) {
-  flag(command, "--state-dir", flags.state_directory);
-  flag(command, "--http", flags.front.listen)->capture_default_str();
-  takes(command, "--grpc", flags.grpc, "--tokens", flags.tokens, "--oidc", flags.oidc,
-        "--allow-origin", flags.front.origins, "--compress", flags.front.compress, "--tls-cert",
+  takes(command, "--state-dir", flags.state_directory, "--http", preset(flags.front.listen),
+        "--grpc", flags.grpc, "--tokens", flags.tokens, "--oidc", flags.oidc, "--allow-origin",
+        flags.front.origins, "--compress", flags.front.compress, "--tls-cert",
         flags.front.tls_certificate, "--tls-key", flags.front.tls_key);
   flag(command, "--tls-ca", flags.tls_ca, "CA of the other gateways")
       ->needs(flag(command, "--peer-token", flags.peer_token));
-  within(command, "--queue-limit", flags.core.queue_limit, 1, 1'000'000);
-  within(command, "--memory", flags.memory_mib, 1, 1'000'000);
-  takes(command, "--no-shed", flags.no_shed, "--cache", flags.caches, "--canary", flags.canaries,
-        "--shadow", flags.shadows);
-  flag(command, "--canary-watch", flags.canary_watch)->capture_default_str();
-  flag(command, "--engine", flags.engines);
-  one_of(command, "--route", flags.route, {"tokens", "round-robin", "least-requests"});
-  flag(command, "--stream-idle", flags.stream_idle)->capture_default_str();
-  flag(command, "--services", flags.services, "Language models beside those of the assignment");
+  takes(command, "--queue-limit", within(flags.core.queue_limit, 1, 1'000'000), "--memory",
+        within(flags.memory_mib, 1, 1'000'000), "--no-shed", flags.no_shed, "--cache", flags.caches,
+        "--canary", flags.canaries, "--shadow", flags.shadows, "--canary-watch",
+        preset(flags.canary_watch), "--engine", flags.engines, "--route",
+        one_of(flags.route, {"tokens", "round-robin", "least-requests"}), "--stream-idle",
+        preset(flags.stream_idle), "--services",
+        also(flags.services, "Language models beside those of the assignment"));
   flag(command, "--profiles", flags.profiles, "Of the language models, with --gpu")
       ->needs(flag(command, "--gpu", flags.gpu, "Which of the --profiles"));
   takes(command, "--access-log", flags.access_log, "--otlp", flags.front.access_log.otlp,
-        "--new-traces", flags.front.new_traces);
-  flag(command, "--grace", flags.grace)->capture_default_str();
+        "--new-traces", flags.front.new_traces, "--grace", preset(flags.grace));
 }
 
 }  // namespace

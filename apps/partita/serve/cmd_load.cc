@@ -26,12 +26,9 @@ struct LoadFlags {
   std::string url, openai, services, plan, profiles;
   decide::OtherTraffic traffic;
   std::string duration = "60s";
-  std::uint64_t seed = 1;
-  int connections = 128;
-  bool first = false;
+  serve::LoadOptions options;
   double require = 0;
   std::string token_file;
-  serve::TlsWishes tls;
   std::string scenario, model, latency_bound;
   double target_qps = 0;
   long min_requests = kServerRequests;
@@ -89,7 +86,7 @@ Result<std::string> token_of(Context& context, const std::string& file) {
 }
 
 Result<serve::LoadOptions> load_options(Context& context, const LoadFlags& flags) {
-  serve::LoadOptions options;
+  serve::LoadOptions options = flags.options;
   if (flags.url.empty() == flags.openai.empty())
     return bad_input("--url", "say one of it and --openai");
   const bool openai = !flags.openai.empty();
@@ -99,12 +96,8 @@ Result<serve::LoadOptions> load_options(Context& context, const LoadFlags& flags
   const auto token = TRY(token_of(context, flags.token_file));
   if (url.path.ends_with("/v1")) url.path.resize(url.path.size() - 3);
   options.url = url;
-  options.tls = flags.tls;
   options.token = token;
-  options.connections = flags.connections;
-  options.first_in_line = flags.first;
   options.duration = static_cast<sim::Nanos>(duration.value * sim::kNanosPerSecond);
-  options.seed = flags.seed;
   if (!flags.scenario.empty()) options.min_requests = flags.min_requests;
   return options;
 }
@@ -216,7 +209,7 @@ Result<serve::LoadReport> measured(Context& context, const LoadFlags& flags,
   options.stop = [&] { return stop.within(0); };
   options.watch = [&](const serve::LoadMoment& moment) { table.show(moment); };
   const auto outcome = TRY(serve::run_load(options, services, context.clock));
-  if (flags.first && !outcome.first_in_line)
+  if (flags.options.first_in_line && !outcome.first_in_line)
     complain(context, "warning: --first: the system refuses the priority (CAP_SYS_NICE)");
   std::vector<serve::PlayedService> names;
   for (const plan::Service& service : played.problem.services)
@@ -239,7 +232,7 @@ Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
   auto options = TRY(load_options(context, flags));
   sim::ServingOptions simulated;
   simulated.duration = Seconds{static_cast<double>(options.duration) / sim::kNanosPerSecond};
-  simulated.seed = flags.seed;
+  simulated.seed = flags.options.seed;
   const bool server = !flags.scenario.empty();
   if (!server && flags.services.empty())
     return bad_input("--services", "is required: what is sent to the server");
@@ -266,26 +259,22 @@ Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
 }
 
 void add_load_traffic(CLI::App& command, LoadFlags& flags) {
-  takes(command, "--services", flags.services, "--arrivals", flags.traffic.arrivals);
-  within(command, "--load", flags.traffic.load, 1e-6, 1e6);
-  flag(command, "--what-if", flags.traffic.what_if)->allow_extra_args(false);
-  flag(command, "--duration", flags.duration)->default_str(flags.duration);
-  takes(command, "--plan", flags.plan, "--profiles", flags.profiles);
+  takes(command, "--services", flags.services, "--arrivals", flags.traffic.arrivals, "--load",
+        within(flags.traffic.load, 1e-6, 1e6), "--what-if", flags.traffic.what_if, "--duration",
+        preset(flags.duration), "--plan", flags.plan, "--profiles", flags.profiles);
 }
 
 void add_server_scenario(CLI::App& command, LoadFlags& flags) {
-  one_of(flag(command, "--scenario", flags.scenario), {"server"});
-  flag(command, "--model", flags.model);
-  within(flag(command, "--target-qps", flags.target_qps), 1e-3, 1e7);
-  flag(command, "--latency-bound", flags.latency_bound);
-  within(command, "--min-requests", flags.min_requests, 1, 1e9);
+  takes(command, "--scenario", word_from(flags.scenario, {"server"}), "--model", flags.model,
+        "--target-qps", limited(flags.target_qps, 1e-3, 1e7), "--latency-bound",
+        flags.latency_bound, "--min-requests", within(flags.min_requests, 1, 1e9));
 }
 
 void add_connection_flags(CLI::App& command, LoadFlags& flags) {
-  takes(command, "--url", flags.url, "--openai", flags.openai);
-  within(command, "--connections", flags.connections, 1, serve::kMaxLoadConnections);
-  takes(command, "--first", flags.first, "--token-file", flags.token_file, "--tls-ca",
-        flags.tls.ca_file, "--insecure", flags.tls.insecure);
+  takes(command, "--url", flags.url, "--openai", flags.openai, "--connections",
+        within(flags.options.connections, 1, serve::kMaxLoadConnections), "--first",
+        flags.options.first_in_line, "--token-file", flags.token_file, "--tls-ca",
+        flags.options.tls.ca_file, "--insecure", flags.options.tls.insecure);
 }
 
 }  // namespace
@@ -296,11 +285,10 @@ Command add_load(CLI::App& app) {
   add_connection_flags(*command, *flags);
   add_load_traffic(*command, *flags);
   add_server_scenario(*command, *flags);
-  add_seed(*command, flags->seed);
-  within(flag(*command, "--require", flags->require), 0, 1);
-  add_output(*command, flags->output, {"text", "json", "csv"});
+  takes(*command, "--seed", seeded(flags->options.seed), "--require",
+        limited(flags->require, 0, 1));
   return runs(
-      command, flags, run_load_command,
+      command, flags, run_load_command, {"text", "json", "csv"},
       "partita load --url http://127.0.0.1:8080 --services services.yaml --require 0.99\n"
       "partita load --url ... --services services.yaml --plan plan.json --profiles profiles.csv\n"
       "partita load --openai http://127.0.0.1:8000 --services services.yaml --duration 5m\n"

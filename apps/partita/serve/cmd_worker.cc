@@ -139,10 +139,8 @@ Result<serve::ModelConfig> config_of(Context& context, const std::string& folder
 Result<serve::EnginePointer> onnx_engine_of(Context& context, WorkerFlags& flags,
                                             serve::ChosenShapes shapes,
                                             const std::string& service) {
-  std::error_code ignored;
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   const serve::OrtLibrary library =
-      TRY(serve::OrtLibrary::load(serve::onnxruntime_places(program)));
+      TRY(serve::OrtLibrary::load(serve::onnxruntime_places(own_program())));
   const serve::ChosenAxes axes = TRY(serve::parse_axes(flags.axes));
   const serve::ChosenValues values = TRY(serve::parse_values(flags.values));
   auto states = TRY(serve::parse_states(flags.states));
@@ -311,9 +309,8 @@ void add_null_flags(CLI::App& command, WorkerFlags& flags) {
   flags.outputs = {"y:FP32:256"};
   flag(command, "--input", flags.inputs)->default_str("x:FP32:256");
   flag(command, "--output-tensor", flags.outputs)->default_str("y:FP32:256");
-  within(flag(command, "--batch-us", flags.batch_us), 0, 1e9);
-  within(flag(command, "--item-us", flags.item_us), 0, 1e9);
-  within(flag(command, "--load-us", flags.load_us), 0, 1e9);
+  takes(command, "--batch-us", limited(flags.batch_us, 0, 1e9), "--item-us",
+        limited(flags.item_us, 0, 1e9), "--load-us", limited(flags.load_us, 0, 1e9));
 }
 
 void add_forward_flags(CLI::App& command, WorkerFlags& flags) {
@@ -383,18 +380,16 @@ Command add_worker(CLI::App& app) {
   flag(*command, "--model", flags->model);
   add_forward_flags(*command, *flags);
   add_null_flags(*command, *flags);
-  takes(*command, "--service", flags->service, "--name", flags->name);
-  within(*command, "--batch", flags->batch, 0, serve::kMaxLinkBatch);
-  within(flag(*command, "--threads", flags->threads), 1, kMaxThreads);
-  takes(*command, "--cpus", flags->cpus, "--instance", flags->units, "--spin", flags->spin,
-        "--input-shape", flags->shapes);
-  within(*command, "--text-bytes", flags->text_bytes, 1, 1 << 30);
-  within(*command, "--open-bytes", flags->open_bytes, 1, 1 << 30);
-  takes(*command, "--batch-axis", flags->axes, "--value", flags->values, "--carry", flags->states,
-        "--model-version", flags->version, "--buckets", flags->buckets);
-  within(flag(*command, "--hold-models", flags->hold), 0, plan::kMostSetModels);
-  takes(*command, "--no-gpu", flags->no_gpu, "--link", flags->link, "--with-parent",
-        flags->with_parent, "--state-dir", flags->state_directory);
+  takes(*command, "--service", flags->service, "--name", flags->name, "--batch",
+        within(flags->batch, 0, serve::kMaxLinkBatch), "--threads",
+        limited(flags->threads, 1, kMaxThreads), "--cpus", flags->cpus, "--instance", flags->units,
+        "--spin", flags->spin, "--input-shape", flags->shapes, "--text-bytes",
+        within(flags->text_bytes, 1, 1 << 30), "--open-bytes",
+        within(flags->open_bytes, 1, 1 << 30), "--batch-axis", flags->axes, "--value",
+        flags->values, "--carry", flags->states, "--model-version", flags->version, "--buckets",
+        flags->buckets, "--hold-models", limited(flags->hold, 0, plan::kMostSetModels), "--no-gpu",
+        flags->no_gpu, "--link", flags->link, "--with-parent", flags->with_parent, "--state-dir",
+        flags->state_directory);
   return runs(command, flags, run_worker_command,
               "partita worker --model resnet50.onnx --batch 16 --cpus 2-3 --threads 2");
 }
@@ -405,11 +400,10 @@ Command add_engine(CLI::App& app) {
   command->group("");  // for tests and measurements
   flag(*command, "--listen", flags->standin.listen)->default_str("127.0.0.1:0");
   flag(*command, "--model", flags->standin.model)->default_str("standin");
-  flag(*command, "--step-cost", flags->cost)->capture_default_str();
-  within(*command, "--sequences", flags->standin.spec.sequences, 1, 100'000);
-  within(*command, "--step-tokens", flags->standin.spec.step_tokens, 1, 1'000'000);
-  within(*command, "--kv-tokens", flags->kv_tokens, 16, 1e9);
-  flag(*command, "--no-metrics", flags->no_metrics);
+  takes(*command, "--step-cost", preset(flags->cost), "--sequences",
+        within(flags->standin.spec.sequences, 1, 100'000), "--step-tokens",
+        within(flags->standin.spec.step_tokens, 1, 1'000'000), "--kv-tokens",
+        within(flags->kv_tokens, 16, 1e9), "--no-metrics", flags->no_metrics);
   return runs(command, flags, run_engine,
               "partita engine --listen 127.0.0.1:9001 --model chat --step-cost "
               "step=10,sequence=0.1,prompt_token=0.05");

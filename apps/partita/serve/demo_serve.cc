@@ -57,10 +57,6 @@ class DemoCircle {
 
  protected:
   std::string in(const std::string& name) const { return (folder_ / name).string(); }
-  static std::string program() {
-    std::error_code ignored;
-    return std::filesystem::read_symlink("/proc/self/exe", ignored).string();
-  }
   // a file of an earlier run
   void forget(const std::string& name) const {
     std::error_code ignored;
@@ -221,15 +217,15 @@ constexpr double kMostOfAUnit = 0.25;  // gateway and load generator need the co
 // What is promised for a model; the rates are lowered on a slow machine.
 const plan::Terms kMlp{"mlp", "mlp", {300}, {100}}, kCnn{"cnn", "cnn", {50}, {200}};
 
-struct ServeFlags {
-  std::string folder = "build/demo-serve";
+struct CircleFlags {
+  std::string folder;
   int port = 0;
   std::uint64_t seed = 1;
 };
 
 class ServeDemo : DemoCircle {
  public:
-  ServeDemo(Context& context, const ServeFlags& flags)
+  ServeDemo(Context& context, const CircleFlags& flags)
       : DemoCircle(context, "demo serve", flags.folder), flags_(flags) {}
 
   Result<Exit> run() {
@@ -250,7 +246,7 @@ class ServeDemo : DemoCircle {
       return failed(refusal("needs two cores, one for each of its services"));
     TRY(clean_node("CPU-2"));
     forget("profile.csv");
-    real_ = serve::OrtLibrary::load(serve::onnxruntime_places(program())).has_value();
+    real_ = serve::OrtLibrary::load(serve::onnxruntime_places(own_program())).has_value();
     if (!real_)
       say(context_,
           "left out: real models, because ONNX Runtime is not here "
@@ -274,7 +270,7 @@ class ServeDemo : DemoCircle {
       words.insert(words.end(), {"--instances", "1", "--batches", "1,4,8", "--point-time", "700ms",
                                  "--precision", "10", "-o", in(fmt::format("{}.csv", model.name))});
       forget(fmt::format("{}.csv", model.name));
-      if (auto done = must(words); !done) return done;
+      TRY(must(words));
     }
     return join_profiles();
   }
@@ -319,7 +315,7 @@ class ServeDemo : DemoCircle {
     const std::string worker = real_ ? "--model " + in("models") + "/{service}.onnx"
                                      : std::string("--null --batch-us 500 --item-us 200");
     TRY(begin_serving(flags_.port,
-                      "'" + program() + "' worker " + worker +
+                      "'" + own_program() + "' worker " + worker +
                           " --service {service} --batch {batch} "
                           "--instance {profile}@{start}",
                       1));
@@ -363,7 +359,7 @@ class ServeDemo : DemoCircle {
     return status == 0;
   }
 
-  const ServeFlags& flags_;
+  const CircleFlags& flags_;
   bool real_ = false;
   std::map<std::string, double> rates_;
 };
@@ -382,15 +378,9 @@ constexpr double kShareOfFull = 0.5;   // of what a full engine carries: the cor
 constexpr double kSlack = 5;           // of what is promised, over what is measured at its fullest
 constexpr double kVisionRps = 20, kVisionMs = 100;
 
-struct LlmFlags {
-  std::string folder = "build/demo-llm";
-  int port = 0;
-  std::uint64_t seed = 1;
-};
-
 class LlmDemo : DemoCircle {
  public:
-  LlmDemo(Context& context, const LlmFlags& flags)
+  LlmDemo(Context& context, const CircleFlags& flags)
       : DemoCircle(context, "demo llm", flags.folder), flags_(flags) {}
 
   Result<Exit> run() {
@@ -413,7 +403,7 @@ class LlmDemo : DemoCircle {
       return failed(refusal("needs two cores, one for each language model"));
     TRY(clean_node(kUnits));
     for (const char* name : {"points.csv", "vision.csv"}) forget(name);
-    const auto build = std::filesystem::path(program()).parent_path().parent_path();
+    const auto build = std::filesystem::path(own_program()).parent_path().parent_path();
     addon_ = (build / "llm_engine").string();
     tools_ = (build.parent_path() / "tools/llm_engine").string();
     real_ = context_.files.exists(addon_ + "/llama-addon.node") &&
@@ -453,7 +443,7 @@ class LlmDemo : DemoCircle {
     return fmt::format(
         "exec '{}' engine --model {} --listen 127.0.0.1:{} --step-tokens 256 "
         "--step-cost {}",
-        program(), model.name, port, model.cost);
+        own_program(), model.name, port, model.cost);
   }
 
   Result<void> measure() {
@@ -560,7 +550,7 @@ class LlmDemo : DemoCircle {
         "*) exec '{}' worker --null --batch-us 500 --item-us 200 --service \"$1\" --batch \"$4\" "
         ";;\n"
         "esac\n",
-        program());
+        own_program());
     TRY(context_.files.write_atomic(in("worker.sh"), script));
     return begin_serving(flags_.port,
                          fmt::format("sh '{}' {{service}} {{port}} {{profile}}@{{start}} {{batch}}",
@@ -568,10 +558,22 @@ class LlmDemo : DemoCircle {
                          std::size(kLlms) + 1);
   }
 
-  const LlmFlags& flags_;
+  const CircleFlags& flags_;
   bool real_ = false;
   std::string addon_, tools_;
 };
+
+template <class Demo>
+Command circle(CLI::App& demo, const char* name, const char* about, const char* examples) {
+  auto [command, flags] = adding<CircleFlags>(demo, name, about);
+  flags->folder = fmt::format("build/demo-{}", name);
+  takes(*command, "--folder", preset(flags->folder), "--port", within(flags->port, 0, 65535),
+        "--seed", seeded(flags->seed));
+  const auto run = [](Context& context, const CircleFlags& its) {
+    return Demo(context, its).run();
+  };
+  return runs(command, flags, run, examples);
+}
 
 }  // namespace
 
@@ -579,28 +581,20 @@ Command add_demo_models(CLI::App& demo) {
   auto [command, flags] = adding<ModelsFlags>(
       demo, "models", "Write small ONNX models (an MLP, a CNN, a transformer) with seeded weights");
   command->add_option("DIR", flags->folder, "Where to")->type_name("DIR")->required();
-  add_seed(*command, flags->seed);
+  takes(*command, "--seed", seeded(flags->seed));
   return runs(command, flags, write_models, "partita demo models build/models");
 }
 
 Command add_demo_serve(CLI::App& demo) {
-  auto [command, flags] = adding<ServeFlags>(
-      demo, "serve", "Measure, plan, serve and move under load, on this machine's cores");
-  flag(*command, "--folder", flags->folder)->capture_default_str();
-  within(*command, "--port", flags->port, 0, 65535);
-  add_seed(*command, flags->seed);
-  command->footer("partita demo serve\npartita demo serve --port 8000");
-  return {command, [flags](Context& context) { return ServeDemo(context, *flags).run(); }};
+  return circle<ServeDemo>(demo, "serve",
+                           "Measure, plan, serve and move under load, on this machine's cores",
+                           "partita demo serve\npartita demo serve --port 8000");
 }
 
 Command add_demo_llm(CLI::App& demo) {
-  auto [command, flags] = adding<LlmFlags>(
-      demo, "llm", "Measure, plan and serve language models on this machine's cores");
-  flag(*command, "--folder", flags->folder)->capture_default_str();
-  within(*command, "--port", flags->port, 0, 65535);
-  add_seed(*command, flags->seed);
-  command->footer("tools/get_llm_engine; partita demo llm");
-  return {command, [flags](Context& context) { return LlmDemo(context, *flags).run(); }};
+  return circle<LlmDemo>(demo, "llm",
+                         "Measure, plan and serve language models on this machine's cores",
+                         "tools/get_llm_engine; partita demo llm");
 }
 
 }  // namespace partita::cli

@@ -1,4 +1,3 @@
-
 #include <cmath>
 
 #include "base/http/http_stream.h"

@@ -174,10 +174,6 @@ class GpuGround final : public MeasureGround {
   Mib before_;
 };
 
-std::unique_ptr<MeasureGround> cpu_ground(Context& context, std::vector<int> cpus) {
-  return std::make_unique<CpuGround>(context, std::move(cpus));
-}
-
 // `folder`: for MPS daemons, short. The driver is opened here.
 Result<std::unique_ptr<MeasureGround>> gpu_ground(Context& context, const DeviceFlags& device,
                                                   int gpu, const std::string& folder) {
@@ -190,8 +186,8 @@ Result<std::unique_ptr<MeasureGround>> gpu_ground(Context& context, const Device
   auto desk = TRY(LoanDesk::open(context, opened));
   for (const std::string& left : desk->loans().left())
     complain(context, left + ", which an ended command had made");
-  return std::unique_ptr<MeasureGround>(std::make_unique<GpuGround>(
-      context, std::move(opened), std::move(desk), gpu, slices, folder));
+  return std::make_unique<GpuGround>(context, std::move(opened), std::move(desk), gpu, slices,
+                                     folder);
 }
 
 constexpr std::int64_t kReadyLimit = 900'000'000'000;
@@ -496,9 +492,9 @@ Result<std::unique_ptr<MeasureGround>> ground_of(Context& context, const Measure
   if (flags.gpu && !flags.cpus.empty())
     return bad_input("--cpus", "is for measuring on cores, without --gpu-index");
   if (flags.gpu) return gpu_ground(context, flags.device, *flags.gpu, folder);
-  if (flags.cpus.empty()) return cpu_ground(context, serve::usable_cpus());
-  const std::vector<int> chosen = TRY(serve::parse_cpus("--cpus", flags.cpus));
-  return cpu_ground(context, chosen);
+  std::vector<int> cpus = serve::usable_cpus();
+  if (!flags.cpus.empty()) cpus = TRY(serve::parse_cpus("--cpus", flags.cpus));
+  return std::make_unique<CpuGround>(context, std::move(cpus));
 }
 
 Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
@@ -554,14 +550,11 @@ Command add_profile_measure(CLI::App& profile) {
   takes(*command, "--name", flags->name, "--cpus", flags->cpus, "--spin", flags->spin,
         "--input-shape", flags->shapes, "--worker-flag", flags->worker_flags);
   flag(*command, "--point-time", flags->point_time)->default_str("5s");
-  within(*command, "--precision", flags->precision, 0.1, 50);
-  flag(*command, "--openai", flags->engine.url);
-  flag(*command, "--token-shapes", flags->engine.shapes)->default_str(flags->engine.shapes);
-  flag(*command, "--in-flight", flags->engine.in_flight)->default_str(flags->engine.in_flight);
-  takes(*command, "--rates", flags->engine.rates, "--kv-probe", flags->engine.kv_probe);
-  flag(*command, "--kv-time", flags->engine.kv_time)->default_str(flags->engine.kv_time);
-  takes(*command, "--told", flags->engine.told, "--against", flags->engine.against);
-  flag(*command, "-o,--output", flags->output);
+  takes(*command, "--precision", within(flags->precision, 0.1, 50), "--openai", flags->engine.url,
+        "--token-shapes", preset(flags->engine.shapes), "--in-flight",
+        preset(flags->engine.in_flight), "--rates", flags->engine.rates, "--kv-probe",
+        flags->engine.kv_probe, "--kv-time", preset(flags->engine.kv_time), "--told",
+        flags->engine.told, "--against", flags->engine.against, "-o,--output", flags->output);
   return runs(command, flags, run_measure,
               "partita profile measure --model mlp.onnx --instances 1,2 -o profile.csv\n"
               "partita profile measure --model resnet50.onnx --gpu-index 0 --instances 1g,2g,3g -o "

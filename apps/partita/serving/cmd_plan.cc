@@ -43,13 +43,6 @@ struct DayFlags {
   decide::TariffFiles tariff;
 };
 
-struct DayRun {
-  DayFlags flags;
-  int max_gpus = 0;  // 0: as many as needed
-  long node_budget = 0;
-  Output output;
-};
-
 // `partita plan --current`: its flags, and what it prints of the changes and of the trade-off
 // between GPUs and moves.
 struct ReplanFlags {
@@ -73,11 +66,6 @@ void add_dispatch(CLI::App& command, std::string& dispatch) {
   one_of(flag(command, "--dispatch", dispatch), {"pooled", "paced", "shared-queue", "per-process"});
 }
 
-// --gpu as well, for commands that choose the GPU model rather than read it from a plan.
-void add_gpu_flag(CLI::App& command, decide::ProblemFiles& flags) {
-  flag(command, "--gpu", flags.gpu)->excludes("--fleet");
-}
-
 // PLAN and the problem flags (the GPU model is the plan's).
 void add_plan_flags(CLI::App& command, PlanFlags& flags) {
   file_argument(command, "PLAN", flags.plan,
@@ -99,10 +87,6 @@ void say_predictions(Context& context, const std::string& file, const plan::Serv
   if (!predictions.empty()) complain(context, fmt::format("{}: {}", file, predictions));
 }
 
-void add_node_budget(CLI::App& command, long& node_budget) {
-  within(command, "--node-budget", node_budget, 1, 1e12);
-}
-
 // Why so many GPUs are not enough: at some time of the day more are in use.
 std::vector<plan::Reason> more_than(const plan::DayPlan& day, int max_gpus) {
   std::vector<plan::Reason> reasons;
@@ -122,26 +106,6 @@ void add_day_flags(CLI::App& command, DayFlags& flags) {
   auto* day = flag(command, "--day", flags.day)->excludes("--current")->excludes("--at");
   flag(command, "--change-time", flags.change_time)->default_str(flags.change_time)->needs(day);
   add_tariff_flags(command, flags.tariff)->needs(day);
-}
-
-// Plans the problem's day and writes it.
-Result<Exit> run_day(Context& context, const DayRun& run, const plan::ServingProblem& problem) {
-  const Seconds change_time = TRY(parse_duration("--change-time", run.flags.change_time));
-  const auto tariff = TRY(decide::load_tariff(context.files, run.flags.tariff));
-  Progress progress(context);
-  const auto made =
-      TRY(decide::plan_day(problem, {{run.node_budget, progress.watch()}, change_time, tariff}));
-  if (!made.day) return refuse(context, run.output, "plan", made.refusals);
-  const plan::DayPlan& day = *made.day;
-  if (run.max_gpus > 0) {
-    const auto reasons = more_than(day, run.max_gpus);
-    if (!reasons.empty()) return refuse(context, run.output, "plan", reasons);
-  }
-  return finish(context, run.output,
-                run.output.json() ? forms::day_json(day)
-                : run.output.svg()
-                    ? forms::day_svg(day)
-                    : forms::day_text(day, run.output.file.empty() ? context.width : 100));
 }
 
 using planners::serving::CurvePoint;
@@ -184,21 +148,32 @@ struct PlanCommandFlags {
   Output output;
 };
 
+// Plans the problem's day and writes it.
+Result<Exit> run_day(Context& context, const PlanCommandFlags& flags,
+                     const plan::ServingProblem& problem) {
+  const Seconds change_time = TRY(parse_duration("--change-time", flags.day.change_time));
+  const auto tariff = TRY(decide::load_tariff(context.files, flags.day.tariff));
+  Progress progress(context);
+  const auto made =
+      TRY(decide::plan_day(problem, {{flags.node_budget, progress.watch()}, change_time, tariff}));
+  if (!made.day) return refuse(context, flags.output, "plan", made.refusals);
+  const plan::DayPlan& day = *made.day;
+  if (flags.max_gpus > 0) {
+    const auto reasons = more_than(day, flags.max_gpus);
+    if (!reasons.empty()) return refuse(context, flags.output, "plan", reasons);
+  }
+  return finish(context, flags.output,
+                flags.output.json() ? forms::day_json(day)
+                : flags.output.svg()
+                    ? forms::day_svg(day)
+                    : forms::day_text(day, flags.output.file.empty() ? context.width : 100));
+}
+
 struct Said {
   const decide::MadeAgain& result;  // with a plan
   plan::ServingPlan plan;           // it, with what becomes of it above its rates
   std::vector<plan::SloAdvice> advice;
 };
-
-std::string render(const Context& context, const PlanCommandFlags& flags,
-                   const hw::Catalogue& catalogue, const plan::ServingPlan& plan) {
-  if (flags.output.svg()) return forms::plan_svg(plan, catalogue);
-  forms::PictureOptions picture;
-  picture.colour = context.colour && flags.output.file.empty();
-  if (flags.output.file.empty()) picture.width = context.width;
-  picture.explain = flags.explain;
-  return forms::plan_text(plan, catalogue, picture);
-}
 
 // Everything that is said of a plan: itself, what it changes, what longer SLOs would save.
 std::string content_of(const Context& context, const PlanCommandFlags& flags,
@@ -208,30 +183,29 @@ std::string content_of(const Context& context, const PlanCommandFlags& flags,
   if (flags.output.json())
     return forms::plan_json(plan, again ? std::optional(changes_of(said.result)) : std::nullopt,
                             said.advice);
-  std::string content = render(context, flags, catalogue, plan);
-  if (flags.output.svg()) return content;
-  if (std::ranges::all_of(plan.services, [](const plan::PlannedService& service) {
-        return service.overload.empty();
-      }))
+  if (flags.output.svg()) return forms::plan_svg(plan, catalogue);
+  const bool shown = flags.output.file.empty();
+  const int width = shown ? context.width : forms::PictureOptions{}.width;
+  std::string content = forms::plan_text(
+      plan, catalogue,
+      {.colour = context.colour && shown, .explain = flags.explain, .width = width});
+  if (std::ranges::all_of(plan.services, [](const auto& one) { return one.overload.empty(); }))
     content += "above these rates: not computed; `partita simulate --load 1.05` plays it\n";
-  if (!said.advice.empty())
-    content += "\n" + forms::advice_text(said.advice, flags.output.file.empty()
-                                                          ? context.width
-                                                          : forms::PictureOptions{}.width);
+  if (!said.advice.empty()) content += "\n" + forms::advice_text(said.advice, width);
   return again ? content + changes_text(said.result) : content;
 }
 
 // Plans; with --current from what runs.
 Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
+                               const planners::serving::Planner& planner,
                                const plan::ServingProblem& problem,
                                const hw::Catalogue& catalogue) {
-  const auto planner = TRY(decide::find_planner("--planner", flags.planner));
   const ReplanFlags& again = flags.replan;
   Progress progress(context);
   decide::PlanOptions options{flags.node_budget, progress.watch()};
   if (flags.max_gpus > 0) options.most_gpus = std::min(options.most_gpus, flags.max_gpus);
   if (again.current.empty()) {
-    auto made = TRY(decide::make_plan(*planner, problem, options));
+    auto made = TRY(decide::make_plan(planner, problem, options));
     return decide::MadeAgain{std::move(made), {}, {}};
   }
   auto layout = TRY(decide::load_layout(context.files, "--current", again.current, catalogue));
@@ -245,13 +219,12 @@ Result<decide::MadeAgain> make(Context& context, const PlanCommandFlags& flags,
 
 // Of plans from scratch, where it is shown.
 std::vector<plan::SloAdvice> advice_on(Context& context, const PlanCommandFlags& flags,
+                                       const planners::serving::Planner& planner,
                                        const plan::ServingProblem& problem,
                                        const plan::ServingPlan& plan) {
   if (!flags.replan.current.empty() || flags.output.svg() || problem.goal) return {};
-  const auto planner = decide::find_planner("--planner", flags.planner);
-  if (!planner) return {};
   Progress progress(context);
-  return decide::advise(**planner, problem, plan, {flags.node_budget, progress.watch()});
+  return decide::advise(planner, problem, plan, {flags.node_budget, progress.watch()});
 }
 
 // plan.svg, plan-2.svg, ... for a plan of many GPUs; standard output takes the first page only.
@@ -316,10 +289,9 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
   if (flags.problem.rule.empty() && flags.problem.dispatch.empty())
     problem.rule = decide::rule_for(*planner, std::nullopt);
   say_doubts(context, problem, flags.problem);
-  if (flags.day.day)
-    return run_day(context, {flags.day, flags.max_gpus, flags.node_budget, flags.output}, problem);
+  if (flags.day.day) return run_day(context, flags, problem);
   const auto catalogue = TRY(models_for(context, flags, problem));
-  const auto result = TRY(make(context, flags, problem, catalogue));
+  const auto result = TRY(make(context, flags, *planner, problem, catalogue));
   if (!result.made.plan) return refuse(context, flags.output, "plan", result.made.refusals);
   const plan::ServingPlan& plan = **result.made.plan;
   if (flags.max_gpus > 0) {
@@ -327,7 +299,7 @@ Result<Exit> run_plan(Context& context, const PlanCommandFlags& flags) {
     if (!too_many.empty()) return refuse(context, flags.output, "plan", too_many);
   }
   const Said said{result, decide::with_overload(problem, *result.made.plan),
-                  advice_on(context, flags, problem, plan)};
+                  advice_on(context, flags, *planner, problem, plan)};
   const std::string content = content_of(context, flags, catalogue, said);
   TRY(deliver(context, flags.output, content));
   TRY(deliver_pages(context, flags.output, catalogue, plan));
@@ -407,29 +379,25 @@ struct SimulateFlags {
   decide::OtherTraffic traffic;
   std::string batching = "paced";
   std::string dispatch;  // empty: the plan's
-  double lateness_ms = 0;
+  sim::ServingOptions options;
   bool no_shed = false;
-  std::uint64_t seed = 1;
   double require = 0;
   Output output;
 };
 
 Result<sim::ServingOptions> options_of(const SimulateFlags& flags) {
-  sim::ServingOptions options;
+  sim::ServingOptions options = flags.options;
   options.duration = TRY(parse_duration("--duration", flags.duration));
-  options.seed = flags.seed;
   options.shed = !flags.no_shed;
   options.batching = flags.batching == "full" ? sim::BatchingKind::full : sim::BatchingKind::paced;
-  options.mean_lateness = Millis{flags.lateness_ms};
   if (!flags.dispatch.empty()) options.dispatch = TRY(plan::parse_dispatch(flags.dispatch));
   return options;
 }
 
 // What is played instead of what the services declare.
 void add_traffic_flags(CLI::App& command, decide::OtherTraffic& traffic) {
-  flag(command, "--arrivals", traffic.arrivals);
-  within(command, "--load", traffic.load, 1e-6, 1e6);
-  flag(command, "--what-if", traffic.what_if)->allow_extra_args(false);
+  takes(command, "--arrivals", traffic.arrivals, "--load", within(traffic.load, 1e-6, 1e6));
+  flag(command, "--what-if", traffic.what_if);
 }
 
 // `when`: " from 08:00" of a plan for a day.
@@ -494,7 +462,7 @@ Result<Exit> simulate_plan(Context& context, const SimulateFlags& flags, plan::S
   const std::string content = TRY(
       wants_document(flags.output)
           ? document_as(flags.output,
-                        sim::report_json(timed.report, flags.seed, timed.events_per_second))
+                        sim::report_json(timed.report, flags.options.seed, timed.events_per_second))
       : flags.output.svg() ? decide::report_svg(traffic.problem, timed.report, traffic.options)
                            : decide::report_text(traffic.problem, timed.report, traffic.options));
   TRY(deliver(context, flags.output, content));
@@ -524,7 +492,7 @@ std::string day_report_text(const SimulateFlags& flags, const sim::StatedDayRepo
   }
   return to_string(table) +
          fmt::format("\n{} of each period, load {:g}, seed {}; changes are for `verify`\n",
-                     flags.duration, flags.traffic.load, flags.seed);
+                     flags.duration, flags.traffic.load, flags.options.seed);
 }
 
 Result<Exit> simulate_day(Context& context, const SimulateFlags& flags, plan::DayPlan day) {
@@ -541,8 +509,9 @@ Result<Exit> simulate_day(Context& context, const SimulateFlags& flags, plan::Da
         TRY(play_plan(context, flags, std::move(period.plan), inputs, report.periods.empty()));
     if (!played) return Exit::no;
     const auto& timed = played->timed;
-    report.periods.push_back({inputs.at, plan::clock_text(period.to), gpus,
-                              sim::stated(timed.report, flags.seed, timed.events_per_second)});
+    report.periods.push_back(
+        {inputs.at, plan::clock_text(period.to), gpus,
+         sim::stated(timed.report, flags.options.seed, timed.events_per_second)});
     if (missed(context, timed.report, flags.require, " from " + inputs.at) != Exit::done)
       exit = Exit::no;
     for (const sim::ServiceReport& one : timed.report.services) offered[one.name] += one.offered;
@@ -639,18 +608,16 @@ Command add_plan(CLI::App& app) {
       app, "plan", "Plan which service runs on which slice of which GPU, with which batch size");
   add_problem_flags(*command, flags->problem);
   add_dispatch(*command, flags->problem.dispatch);
-  add_gpu_flag(*command, flags->problem);
-  flag(*command, "--planner", flags->planner)->default_str(flags->planner);
-  one_of(flag(*command, "--objective", flags->problem.objective.objective),
-         {"gpus", "cost", "energy"});
+  flag(*command, "--gpu", flags->problem.gpu)->excludes("--fleet");
+  takes(*command, "--planner", preset(flags->planner), "--objective",
+        word_from(flags->problem.objective.objective, {"gpus", "cost", "energy"}));
   within(flag(*command, "--max-gpus", flags->max_gpus), 1, 1e6)->excludes("--fleet");
   add_replan_flags(*command, flags->replan);
   add_day_flags(*command, flags->day);
-  add_node_budget(*command, flags->node_budget);
-  flag(*command, "--explain", flags->explain);
-  add_output(*command, flags->output, {"text", "json", "svg"});
+  takes(*command, "--node-budget", within(flags->node_budget, 1, 1e12), "--explain",
+        flags->explain);
   return runs(
-      command, flags, run_plan,
+      command, flags, run_plan, {"text", "json", "svg"},
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"
       "partita plan --services services.yaml --fleet fleet.yaml --format json -o plan.json\n"
       "partita plan --services services.yaml --profiles profiles.csv --gpu A100-80GB "
@@ -668,13 +635,10 @@ Command add_compare(CLI::App& app) {
       app, "compare",
       "Compare planners: GPUs, proof, planning time, and SLOs under simulated traffic");
   add_problem_flags(*command, flags->problem);
-  add_gpu_flag(*command, flags->problem);
-  flag(*command, "--planners", flags->planners);
-  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
-  add_seed(*command, flags->options.seed);
-  add_node_budget(*command, flags->options.node_budget);
-  add_output(*command, flags->output, {"text", "json", "csv"});
-  return runs(command, flags, run_compare,
+  flag(*command, "--gpu", flags->problem.gpu)->excludes("--fleet");
+  takes(*command, "--planners", flags->planners, "--duration", preset(flags->duration), "--seed",
+        seeded(flags->options.seed), "--node-budget", within(flags->options.node_budget, 1, 1e12));
+  return runs(command, flags, run_compare, {"text", "json", "csv"},
               "partita compare --services services.yaml --profiles profiles.csv --gpu A100-80GB\n"
               "partita compare ... --planners exact@queueing,parvagpu@execution:0.45");
 }
@@ -684,8 +648,7 @@ Command add_verify(CLI::App& app) {
       app, "verify",
       "Check a plan from any tool against the services, profiles and hardware rules");
   add_plan_flags(*command, flags->plan);
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_verify,
+  return runs(command, flags, run_verify, {"text", "json"},
               "partita verify plan.json --services services.yaml --profiles profiles.csv\n"
               "partita verify day.json --services services.yaml --profiles profiles.csv");
 }
@@ -698,13 +661,11 @@ Command add_simulate(CLI::App& app) {
   add_traffic_flags(*command, flags->traffic);
   one_of(*command, "--batching", flags->batching, {"paced", "full"});
   add_dispatch(*command, flags->dispatch);
-  within(*command, "--lateness", flags->lateness_ms, 0, 1000);
-  flag(*command, "--no-shed", flags->no_shed);
-  add_seed(*command, flags->seed);
-  within(flag(*command, "--require", flags->require), 0, 1);
-  add_output(*command, flags->output, {"text", "json", "svg", "csv"});
+  takes(*command, "--lateness", within(flags->options.mean_lateness.value, 0, 1000), "--no-shed",
+        flags->no_shed, "--seed", seeded(flags->options.seed), "--require",
+        limited(flags->require, 0, 1));
   return runs(
-      command, flags, run_simulate,
+      command, flags, run_simulate, {"text", "json", "svg", "csv"},
       "partita simulate plan.json --services services.yaml --profiles profiles.csv --require 0.99\n"
       "partita simulate plan.json ... --format svg -o latencies.svg\n"
       "partita simulate plan.json ... --format csv -o services.csv\n"
@@ -714,12 +675,10 @@ Command add_simulate(CLI::App& app) {
 }
 
 Command add_planners(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "planners", "List the planners of services and the schedulers of batches, with sources");
-  auto output = std::make_shared<Output>();
+  auto [command, output] = adding<Output>(
+      app, "planners", "List the planners of services and the schedulers of batches, with sources");
   add_output(*command, *output, {"text", "json"});
-  command->footer("partita planners");
-  return {command, [output](Context& context) { return run_planners(context, *output); }};
+  return runs(command, output, run_planners, "partita planners");
 }
 
 Command add_init(CLI::App& app) {

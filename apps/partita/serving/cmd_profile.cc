@@ -51,8 +51,7 @@ Command add_profile_law(CLI::App& profile) {
       ->required();
   flag(*command, "--kind", flags->kind, "llm: services that answer token by token")->required();
   one_of(flag(*command, "--leave-out", flags->leave_out), {"concurrency", "shape"});
-  add_output(*command, flags->output, {"text", "json"});
-  return runs(command, flags, run_law,
+  return runs(command, flags, run_law, {"text", "json"},
               "partita profile law points.csv --kind llm --leave-out concurrency\n"
               "partita profile law points.csv --kind llm --format json -o report.json");
 }
@@ -84,6 +83,13 @@ bool any_predicted(const WorkloadProfile& workload) {
   return std::ranges::any_of(workload.points, &ProfilePoint::predicted);
 }
 
+std::vector<std::string> predicted_models(const ProfileTable& table) {
+  std::vector<std::string> models;
+  for (const auto& [model, workload] : table)
+    if (any_predicted(workload)) models.push_back(model);
+  return models;
+}
+
 std::string summary_text(const ProfileTable& table) {
   std::set<int> sizes;
   for (const auto& [model, workload] : table)
@@ -105,10 +111,7 @@ std::string summary_text(const ProfileTable& table) {
   std::string notes =
       "\nThe highest throughput on each size, with its batch size and processes; "
       "--model shows all points.\n";
-  std::vector<std::string> predicted;
-  for (const auto& [model, workload] : table)
-    if (any_predicted(workload)) predicted.push_back(model);
-  if (!predicted.empty())
+  if (const auto predicted = predicted_models(table); !predicted.empty())
     notes += fmt::format("Predicted by laws, in part or whole: {}.\n", joined(predicted, ", "));
   return to_string(text) + notes;
 }
@@ -290,9 +293,7 @@ constexpr char kFitNotes[] =
 
 // Laws that were fitted to what other laws predicted.
 std::string predicted_text(const ProfileTable& table) {
-  std::vector<std::string> models;
-  for (const auto& [model, workload] : table)
-    if (any_predicted(workload)) models.push_back(model);
+  const auto models = predicted_models(table);
   if (models.empty()) return "";
   return fmt::format("Fitted to predictions, not to measurements alone: {}.\n",
                      joined(models, ", "));
@@ -422,8 +423,7 @@ CLI::App* add_import(CLI::App& parent, ProfileFlags& flags) {
 CLI::App* add_fit(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command = add_reader(
       parent, flags, "fit", "Fit performance laws to measurements, and report how well they do");
-  flag(*command, "--gpu", flags.gpu)->required();
-  flag(*command, "--source", flags.source);
+  takes(*command, "--gpu", needed(flags.gpu), "--source", flags.source);
   add_output(*command, flags.output, {"json"});
   command->footer("partita profile law prof_data --gpu A100-80GB -o laws.json");
   return command;
@@ -432,11 +432,9 @@ CLI::App* add_fit(CLI::App& parent, ProfileFlags& flags) {
 CLI::App* add_predict(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command =
       add_reader(parent, flags, "predict", "Predict throughput, latency and memory of a point");
-  flag(*command, "--model", flags.model)->required();
-  flag(*command, "--gpu", flags.gpu)->required();
-  flag(*command, "--measured-on", flags.measured_on);
-  within(flag(*command, "--gpcs", flags.gpcs), 1, profile::kMaxGpcs)->required();
-  within(flag(*command, "--batch", flags.batch), 1, profile::kMaxBatch)->required();
+  takes(*command, "--model", needed(flags.model), "--gpu", needed(flags.gpu), "--measured-on",
+        flags.measured_on, "--gpcs", needed(limited(flags.gpcs, 1, profile::kMaxGpcs)), "--batch",
+        needed(limited(flags.batch, 1, profile::kMaxBatch)));
   add_processes(*command, flags);
   add_output(*command, flags.output, {"text", "json"});
   command->footer(

@@ -1,4 +1,3 @@
-
 #include <iterator>
 
 #include "act/lease/lease_forms.h"
@@ -292,12 +291,10 @@ Command add_show(CLI::App& app) {
   auto [command, flags] = adding<ShowFlags>(app, "show", "Show a document of any kind");
   file_argument(*command, "FILE", flags->file, "A document of any kind (JSON, YAML or CSV)")
       ->required();
-  flag(*command, "--catalogue", flags->catalogue);
-  flag(*command, "--watch", flags->watch, "Each time the file has changed");
-  flag(*command, "--interval", flags->interval)->default_str(flags->interval);
-  flag(*command, "--rows", flags->rows);
-  add_output(*command, flags->output, {"text", "json", "svg", "csv"});
-  return runs(command, flags, run_show,
+  takes(*command, "--catalogue", flags->catalogue, "--watch",
+        also(flags->watch, "Each time the file has changed"), "--interval", preset(flags->interval),
+        "--rows", flags->rows);
+  return runs(command, flags, run_show, {"text", "json", "svg", "csv"},
               "partita show plan.json\n"
               "partita show state/assignment.json --watch\n"
               "partita show report.json --format csv --rows services -o services.csv");

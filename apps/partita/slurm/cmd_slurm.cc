@@ -1,7 +1,6 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <limits>
@@ -140,19 +139,16 @@ Command add_slurm_install(CLI::App& slurm) {
   auto [command, flags] = adding<SlurmInstallFlags>(
       slurm, "install", "Write Slurm's plugin, prolog, epilog and lines of configuration");
   add_site_flag(*command, flags->site);
-  flag(*command, "--nodes", flags->nodes.names);
-  flag(*command, "--gpu", flags->nodes.gpu, "With --nodes: theirs");
-  within(flag(*command, "--gpus", flags->nodes.count, "With --nodes: of each"), 1,
-         slurm::kMostGpus);
-  one_of(flag(*command, "--driver", flags->described.driver, "With --nodes: nvml or sim"),
-         {"nvml", "sim"});
-  flag(*command, "--machine", flags->described.machine,
-       "With --nodes and --driver sim: of each node, %n being its name");
-  flag(*command, "--jobs", flags->described.jobs);
-  flag(*command, "--ended", flags->described.ended)->default_str(flags->described.ended);
-  takes(*command, "--files", flags->folder, "--into-etc", flags->apply);
-  flag(*command, "--etc", flags->places.folder)->default_str(flags->places.folder);
-  takes(*command, "--replace", flags->force, "--catalogue", flags->catalogue);
+  takes(*command, "--nodes", flags->nodes.names, "--gpu",
+        also(flags->nodes.gpu, "With --nodes: theirs"), "--gpus",
+        limited(flags->nodes.count, 1, slurm::kMostGpus, "With --nodes: of each"), "--driver",
+        word_from(flags->described.driver, {"nvml", "sim"}, "With --nodes: nvml or sim"),
+        "--machine",
+        also(flags->described.machine,
+             "With --nodes and --driver sim: of each node, %n being its name"),
+        "--jobs", flags->described.jobs, "--ended", preset(flags->described.ended), "--files",
+        flags->folder, "--into-etc", flags->apply, "--etc", preset(flags->places.folder),
+        "--replace", flags->force, "--catalogue", flags->catalogue);
   return runs(command, flags, run_slurm_install,
               "partita slurm install --nodes g[0-7] --gpu A100-80GB --files slurm-files\n"
               "partita slurm install --into-etc");
@@ -310,11 +306,9 @@ Command add_slurm_serve(CLI::App& slurm) {
   auto [command, flags] = adding<SlurmServeFlags>(
       slurm, "serve", "Place jobs that wait for MIG instances, until it is stopped");
   add_site_flag(*command, flags->site);
-  flag(*command, "--interval", flags->every)->default_str(flags->every);
-  flag(*command, "--keep-after", flags->patience)->default_str(flags->patience);
-  flag(*command, "--stuck", flags->stuck)->default_str(flags->stuck);
-  takes(*command, "--once", flags->once, "--dry-run", flags->dry_run, "--catalogue",
-        flags->catalogue);
+  takes(*command, "--interval", preset(flags->every), "--keep-after", preset(flags->patience),
+        "--stuck", preset(flags->stuck), "--once", flags->once, "--dry-run", flags->dry_run,
+        "--catalogue", flags->catalogue);
   return runs(command, flags, run_slurm_serve,
               "partita slurm serve\npartita slurm serve --once --dry-run");
 }
@@ -406,8 +400,7 @@ Result<Exit> run_slurm_meter(Context& context, const MeterFlags& flags) {
     for (const auto& [device, draw] : joules.draws())
       append(text, "{} {:.3f}\n", device, draw.joules);
     text += hosts.look(Seconds{static_cast<double>(context.clock.now_ns()) * 1e-9}, folder);
-    if (auto written = context.files.write_atomic(metered_file(folder), text); !written)
-      return failed(written.error());
+    TRY(context.files.write_atomic(metered_file(folder), text));
   } while (!stop.within(every));
   static_cast<void>(context.files.remove(metered_file(folder)));
   return Exit::done;
@@ -422,10 +415,8 @@ Command add_slurm_meter(CLI::App& slurm) {
   command->group("");  // beside slurmd, started as it is
   auto flags = std::make_shared<MeterFlags>();
   add_site_flag(*command, flags->site);
-  flag(*command, "--node-name", flags->node)->required();
-  flag(*command, "--interval", flags->every)->default_str(flags->every);
-  flag(*command, "--powercap", flags->powercap)->capture_default_str();
-  flag(*command, "--cgroups", flags->cgroups)->capture_default_str();
+  takes(*command, "--node-name", needed(flags->node), "--interval", preset(flags->every),
+        "--powercap", preset(flags->powercap), "--cgroups", preset(flags->cgroups));
   return runs(command, flags, run_slurm_meter, "partita slurm meter --node-name g3");
 }
 
@@ -442,10 +433,6 @@ constexpr std::int64_t kEndingNs = 100'000'000;
 
 // In the job's file, which its tasks wait for: should something of it start all the same, it ends.
 constexpr const char* kRefused = "PARTITA_REFUSED=1\n";
-
-struct NodeFlags {
-  std::string site = slurm::kSiteFile;
-};
 
 // Owners of a job's leases: its first is slurm:12, its second slurm:12/2.
 std::string owner_of(long job, std::size_t index) {
@@ -668,12 +655,13 @@ class NodeSide {
   OpenSlurm open_;
 };
 
-Result<Exit> on_node(Context& context, const NodeFlags& flags, Result<void> (NodeSide::*what)()) {
+Result<Exit> on_node(Context& context, const std::string& site_file,
+                     Result<void> (NodeSide::*what)()) {
   const auto job = parse_number<long>(environment_variable("SLURM_JOB_ID"));
   std::string node = environment_variable("SLURMD_NODENAME");
   if (!job || node.empty())
     return bad_input("SLURM_JOB_ID, SLURMD_NODENAME", "Slurm says which job this is, and where");
-  auto site = TRY(read_site(context, flags.site));
+  auto site = TRY(read_site(context, site_file));
   NodeSide side(context, std::move(site), std::move(node), *job);
   TRY((side.*what)());
   return Exit::done;
@@ -683,23 +671,10 @@ Command add_node_command(CLI::App& slurm, const char* name, const char* about,
                          Result<void> (NodeSide::*what)()) {
   CLI::App* command = slurm.add_subcommand(name, about);
   command->group("");  // scripts of Slurm run it
-  auto flags = std::make_shared<NodeFlags>();
-  add_site_flag(*command, flags->site);
+  auto site = std::make_shared<std::string>(slurm::kSiteFile);
+  add_site_flag(*command, *site);
   command->footer(fmt::format("partita slurm {} --site {}", name, slurm::kSiteFile));
-  return {command, [flags, what](Context& context) { return on_node(context, *flags, what); }};
-}
-
-Command add_slurm_prolog(CLI::App& slurm) {
-  return add_node_command(
-      slurm, "prolog", "On a node, from Slurm's prolog: make the instances of the job that starts",
-      &NodeSide::prolog);
-}
-
-Command add_slurm_epilog(CLI::App& slurm) {
-  return add_node_command(
-      slurm, "epilog",
-      "On a node, from Slurm's epilog: destroy the instances of the job that ended",
-      &NodeSide::epilog);
+  return {command, [site, what](Context& context) { return on_node(context, *site, what); }};
 }
 
 // What no command of Slurm's does: says that a job has ended, as salloc and srun do of theirs, by
@@ -751,10 +726,17 @@ Command add_slurm_complete(CLI::App& slurm) {
 Command add_slurm(CLI::App& app) {
   CLI::App* slurm = app.add_subcommand(
       "slurm", "MIG instances for jobs of a Slurm cluster, made for each job as it asks");
-  return group_of(slurm,
-                  {add_slurm_install(*slurm), add_slurm_check(*slurm), add_slurm_serve(*slurm),
-                   add_slurm_prolog(*slurm), add_slurm_epilog(*slurm), add_slurm_complete(*slurm),
-                   add_slurm_meter(*slurm)});
+  return group_of(
+      slurm,
+      {add_slurm_install(*slurm), add_slurm_check(*slurm), add_slurm_serve(*slurm),
+       add_node_command(*slurm, "prolog",
+                        "On a node, from Slurm's prolog: make the instances of the job that starts",
+                        &NodeSide::prolog),
+       add_node_command(
+           *slurm, "epilog",
+           "On a node, from Slurm's epilog: destroy the instances of the job that ended",
+           &NodeSide::epilog),
+       add_slurm_complete(*slurm), add_slurm_meter(*slurm)});
 }
 
 }  // namespace partita::cli
