@@ -16,7 +16,7 @@
 #include "hw/layout.h"
 #include "planners/serving/exact.h"
 #include "planners/serving/points.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 #include "verify/serving.h"
 
 #ifdef PARTITA_HAVE_CBC

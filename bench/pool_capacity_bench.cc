@@ -15,7 +15,7 @@
 
 #include "base/rng.h"
 #include "model/pool.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 #include "sim/service_world.h"
 #include "verify/driven_queue.h"
 

@@ -127,8 +127,8 @@ void describe_counts(Form& f, plan::Changes& counts) {
 std::string change_json(const Change& change) { return write_form(change, describe_change); }
 
 DocumentKind change_kind() {
-  return document_kind<Change, describe_change, change_kind>(
-      "Change", "what has to happen so that a node becomes as wanted");
+  return document_kind<Change, describe_change, "Change",
+                       "what has to happen so that a node becomes as wanted">();
 }
 
 std::string step_text(const Step& step) {

@@ -47,8 +47,8 @@ Result<GatewayChoices> parse_choices(const std::string& file, std::string_view t
 }
 
 DocumentKind choices_kind() {
-  return document_kind<GatewayChoices, describe, choices_kind>(
-      "GatewayChoices", "what was decided while a gateway ran");
+  return document_kind<GatewayChoices, describe, "GatewayChoices",
+                       "what was decided while a gateway ran">();
 }
 
 }  // namespace partita::actuate

@@ -71,8 +71,8 @@ Result<GatewayPeers> parse_peers(const std::string& file, std::string_view text)
 }
 
 DocumentKind peers_kind() {
-  return document_kind<GatewayPeers, describe, peers_kind>(
-      "GatewayPeers", "gateways of other nodes, to which requests may be handed over");
+  return document_kind<GatewayPeers, describe, "GatewayPeers",
+                       "gateways of other nodes, to which requests may be handed over">();
 }
 
 }  // namespace partita::actuate

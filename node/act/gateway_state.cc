@@ -200,8 +200,8 @@ Result<GatewayState> parse_gateway(const std::string& file, std::string_view tex
 }
 
 DocumentKind gateway_kind() {
-  return document_kind<GatewayState, describe, gateway_kind>(
-      "GatewayState", "which workers of a gateway are ready, and what they carry");
+  return document_kind<GatewayState, describe, "GatewayState",
+                       "which workers of a gateway are ready, and what they carry">();
 }
 
 Result<std::optional<GatewayState>> read_gateway(const GatewayDoors& doors, std::int64_t now_ns) {

@@ -117,8 +117,8 @@ Result<WorkersState> parse_workers(const std::string& file, std::string_view tex
 }
 
 DocumentKind workers_kind() {
-  return document_kind<WorkersState, describe_workers, workers_kind>(
-      "Workers", "which worker of which segment is which process");
+  return document_kind<WorkersState, describe_workers, "Workers",
+                       "which worker of which segment is which process">();
 }
 
 }  // namespace partita::actuate

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <set>
 #include <string>
@@ -13,13 +15,17 @@
 
 namespace partita {
 
-// A kind of documents that hold a T, as `describe` says; of the function `self` that gives it.
-template <class T, void (*describe)(Form&, T&), DocumentKind (*self)()>
-DocumentKind document_kind(std::string_view name, std::string_view about) {
-  return {name, about, [] {
-            const DocumentKind kind = self();
-            return schema_form<T>(kind.name, kind.about, describe);
-          }};
+// Words that stand in a type.
+template <std::size_t size>
+struct Words {
+  consteval Words(const char (&said)[size]) { std::copy_n(said, size, text); }
+  char text[size];
+};
+
+// A kind of documents that hold a T, as `describe` says.
+template <class T, void (*describe)(Form&, T&), Words name, Words about>
+DocumentKind document_kind() {
+  return {name.text, about.text, [] { return schema_form<T>(name.text, about.text, describe); }};
 }
 
 // Refuses a list in which something stands twice under its name: "service 'chat' is listed twice".

@@ -66,8 +66,8 @@ Result<std::vector<BatchInfo>> parse_batches(const std::string& file, std::strin
 }
 
 DocumentKind batches_kind() {
-  return document_kind<std::vector<BatchInfo>, describe_all, batches_kind>(
-      "AgentBatches", "the batches that an agent was handed");
+  return document_kind<std::vector<BatchInfo>, describe_all, "AgentBatches",
+                       "the batches that an agent was handed">();
 }
 
 std::string batch_json(const BatchInfo& batch) { return write_form(batch, describe_one); }
@@ -77,8 +77,8 @@ Result<BatchInfo> parse_batch(const std::string& file, std::string_view text) {
 }
 
 DocumentKind batch_kind() {
-  return document_kind<BatchInfo, describe_one, batch_kind>(
-      "AgentBatch", "a batch that an agent was handed, with its tasks");
+  return document_kind<BatchInfo, describe_one, "AgentBatch",
+                       "a batch that an agent was handed, with its tasks">();
 }
 
 }  // namespace partita::control

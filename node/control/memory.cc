@@ -220,8 +220,8 @@ Result<AgentMemory> parse_memory(const std::string& file, std::string_view text)
 }
 
 DocumentKind memory_kind() {
-  return document_kind<AgentMemory, describe_memory, memory_kind>(
-      "AgentMemory", "what an agent must not forget when it ends");
+  return document_kind<AgentMemory, describe_memory, "AgentMemory",
+                       "what an agent must not forget when it ends">();
 }
 
 }  // namespace partita::control

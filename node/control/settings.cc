@@ -181,8 +181,8 @@ std::string settings_json(const Settings& settings) {
 }
 
 DocumentKind settings_kind() {
-  return document_kind<Settings, describe_settings, settings_kind>(
-      "AgentSettings", "the policy of an agent, in its settings file");
+  return document_kind<Settings, describe_settings, "AgentSettings",
+                       "the policy of an agent, in its settings file">();
 }
 
 bool in_window(const std::vector<Window>& windows, std::int64_t now_ms, int utc_offset_min) {

@@ -344,8 +344,8 @@ Result<Snapshot> parse_snapshot(const std::string& file, std::string_view text) 
 }
 
 DocumentKind snapshot_kind() {
-  return document_kind<Written, describe_snapshot, snapshot_kind>(
-      "AgentState", "what an agent knows, wants and is doing");
+  return document_kind<Written, describe_snapshot, "AgentState",
+                       "what an agent knows, wants and is doing">();
 }
 
 }  // namespace partita::control

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "decide/doubts.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 
 namespace partita::decide {
 namespace {

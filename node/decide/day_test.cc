@@ -13,8 +13,8 @@
 #include "decide/day_change.h"
 #include "decide/serving_inputs.h"
 #include "plan/digest.h"
-#include "profile/published.h"
 #include "profile/readers.h"
+#include "profile/testing/published.h"
 #include "sim/serving.h"
 #include "verify/serving.h"
 

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/form_rules.h"
 #include "base/table.h"
 #include "decide/layout_file.h"
 #include "forms/serving_forms.h"
@@ -184,10 +185,8 @@ std::string difference_text(const Difference& all) {
 std::string difference_json(const Difference& all) { return write_form(all, describe); }
 
 DocumentKind difference_kind() {
-  return {"Difference", "what differs between two plans, states of a node or services", [] {
-            return schema_form<Difference>(difference_kind().name, difference_kind().about,
-                                           describe);
-          }};
+  return document_kind<Difference, describe, "Difference",
+                       "what differs between two plans, states of a node or services">();
 }
 
 }  // namespace partita::decide

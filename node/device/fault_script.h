@@ -1,5 +1,5 @@
 // What goes wrong with calls, by a script, for adaptors around drivers (adaptors.h and
-// lane_adaptors.h).
+// testing/lane_adaptors.h).
 // Any thread may call.
 #pragma once
 

@@ -1,5 +1,6 @@
 #include "forms/comparison_forms.h"
 
+#include "base/form_rules.h"
 #include "forms/reason_forms.h"
 
 namespace partita::forms {
@@ -93,10 +94,8 @@ Result<StatedComparison> parse_comparison(const std::string& file, std::string_v
 }
 
 DocumentKind comparison_kind() {
-  return {"Comparison", "several planners on one problem, under the same traffic", [] {
-            return schema_form<StatedComparison>(comparison_kind().name, comparison_kind().about,
-                                                 describe);
-          }};
+  return document_kind<StatedComparison, describe, "Comparison",
+                       "several planners on one problem, under the same traffic">();
 }
 
 std::string batch_comparison_json(const StatedBatchComparison& comparison) {
@@ -109,10 +108,8 @@ Result<StatedBatchComparison> parse_batch_comparison(const std::string& file,
 }
 
 DocumentKind batch_comparison_kind() {
-  return {"BatchComparison", "several batch schedulers on one batch", [] {
-            return schema_form<StatedBatchComparison>(batch_comparison_kind().name,
-                                                      batch_comparison_kind().about, describe);
-          }};
+  return document_kind<StatedBatchComparison, describe, "BatchComparison",
+                       "several batch schedulers on one batch">();
 }
 
 }  // namespace partita::forms

@@ -1,6 +1,7 @@
 // Day JSON of day_forms.h.
 #include <fmt/format.h>
 
+#include "base/form_rules.h"
 #include "forms/clock_time.h"
 #include "forms/day_forms.h"
 #include "forms/serving_forms.h"
@@ -81,8 +82,8 @@ Result<plan::DayPlan> parse_day(const std::string& file, std::string_view text) 
 }
 
 DocumentKind day_kind() {
-  return {"DayPlan", "a plan for every period of a day, and what changes between them",
-          [] { return schema_form<plan::DayPlan>(day_kind().name, day_kind().about, describe); }};
+  return document_kind<plan::DayPlan, describe, "DayPlan",
+                       "a plan for every period of a day, and what changes between them">();
 }
 
 }  // namespace partita::forms

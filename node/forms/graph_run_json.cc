@@ -1,6 +1,7 @@
 // graph_run_json of graph_forms.h.
 #include <algorithm>
 
+#include "base/form_rules.h"
 #include "base/index.h"
 #include "forms/graph_forms.h"
 
@@ -109,10 +110,8 @@ Result<StatedGraphRun> parse_graph_run(const std::string& file, std::string_view
 }
 
 DocumentKind graph_run_kind() {
-  return {"GraphRun", "what a run of a task graph came to", [] {
-            return schema_form<StatedGraphRun>(graph_run_kind().name, graph_run_kind().about,
-                                               describe);
-          }};
+  return document_kind<StatedGraphRun, describe, "GraphRun",
+                       "what a run of a task graph came to">();
 }
 
 }  // namespace partita::forms

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/form_rules.h"
 #include "base/index.h"
 #include "forms/kernel_forms.h"
 
@@ -188,10 +189,8 @@ Result<StatedKernelPlan> parse_kernel_plan(const std::string& file, std::string_
 }
 
 DocumentKind kernel_plan_kind() {
-  return {"KernelPlan", "how many SMs or CUs every kernel of co-located models gets", [] {
-            return schema_form<StatedKernelPlan>(kernel_plan_kind().name, kernel_plan_kind().about,
-                                                 describe);
-          }};
+  return document_kind<StatedKernelPlan, describe, "KernelPlan",
+                       "how many SMs or CUs every kernel of co-located models gets">();
 }
 
 Result<KernelClaim> kernel_claim(const std::string& file, const StatedKernelPlan& plan,

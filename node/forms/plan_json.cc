@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/form_rules.h"
 #include "forms/manner_form.h"
 #include "forms/serving_forms.h"
 #include "forms/terms_form.h"
@@ -288,8 +289,8 @@ Result<ServingPlan> parse_plan(const std::string& file, std::string_view text) {
 }
 
 DocumentKind plan_kind() {
-  return {"ServingPlan", "which service runs with which batch on which instance",
-          [] { return schema_form<PlanDocument>(plan_kind().name, plan_kind().about, describe); }};
+  return document_kind<PlanDocument, describe, "ServingPlan",
+                       "which service runs with which batch on which instance">();
 }
 
 }  // namespace partita::forms

@@ -1,4 +1,5 @@
 // PowerPlan JSON of power_forms.h.
+#include "base/form_rules.h"
 #include "forms/power_forms.h"
 #include "hw/topology.h"
 #include "profile/workload_profile.h"
@@ -52,10 +53,8 @@ Result<plan::PowerPlan> parse_power_plan(const std::string& file, std::string_vi
 }
 
 DocumentKind power_plan_kind() {
-  return {"PowerPlan", "which GPU runs at which clock, and who has which share of it", [] {
-            return schema_form<plan::PowerPlan>(power_plan_kind().name, power_plan_kind().about,
-                                                describe);
-          }};
+  return document_kind<plan::PowerPlan, describe, "PowerPlan",
+                       "which GPU runs at which clock, and who has which share of it">();
 }
 
 }  // namespace partita::forms

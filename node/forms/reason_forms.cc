@@ -1,5 +1,7 @@
 #include "forms/reason_forms.h"
 
+#include "base/form_rules.h"
+
 namespace partita::forms {
 namespace {
 
@@ -61,13 +63,11 @@ Result<std::vector<plan::Reason>> parse_verdict(const std::string& file, std::st
 }
 
 DocumentKind refusal_kind() {
-  return {"Refusal", "why there is no plan or schedule",
-          [] { return schema_form<Refusal>(refusal_kind().name, refusal_kind().about, describe); }};
+  return document_kind<Refusal, describe, "Refusal", "why there is no plan or schedule">();
 }
 
 DocumentKind verdict_kind() {
-  return {"Verdict", "what a judge says of a plan or schedule",
-          [] { return schema_form<Verdict>(verdict_kind().name, verdict_kind().about, describe); }};
+  return document_kind<Verdict, describe, "Verdict", "what a judge says of a plan or schedule">();
 }
 
 }  // namespace partita::forms

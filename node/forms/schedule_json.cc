@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/form_rules.h"
 #include "forms/batch_forms.h"
 #include "forms/batch_text.h"
 
@@ -146,10 +147,8 @@ Result<BatchSchedule> parse_schedule(const std::string& file, std::string_view t
 }
 
 DocumentKind schedule_kind() {
-  return {"BatchSchedule", "which task runs on which instance when", [] {
-            return schema_form<ScheduleDocument>(schedule_kind().name, schedule_kind().about,
-                                                 describe);
-          }};
+  return document_kind<ScheduleDocument, describe, "BatchSchedule",
+                       "which task runs on which instance when">();
 }
 
 }  // namespace partita::forms

@@ -6,6 +6,8 @@
 #include <initializer_list>
 #include <utility>
 
+#include "base/form_rules.h"
+
 namespace partita::history {
 namespace {
 
@@ -156,11 +158,9 @@ Result<Series> parse_series(const std::string& file, std::string_view text) {
 }
 
 std::vector<DocumentKind> document_kinds() {
-  static constexpr std::string_view kHistory = "what happened on a node, newest first";
-  static constexpr std::string_view kSeries = "one measured number over time";
   return {
-      {"History", kHistory, [] { return schema_form<Events>("History", kHistory, describe); }},
-      {"Series", kSeries, [] { return schema_form<Series>("Series", kSeries, describe); }},
+      document_kind<Events, describe, "History", "what happened on a node, newest first">(),
+      document_kind<Series, describe, "Series", "one measured number over time">(),
   };
 }
 

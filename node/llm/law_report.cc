@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/form_rules.h"
 #include "base/median.h"
 #include "base/table.h"
 
@@ -182,8 +183,8 @@ Result<LawReport> parse_law_report(const std::string& file, std::string_view tex
 }
 
 DocumentKind law_report_kind() {
-  return {"LawReport", "How well laws of token-level services say what was measured",
-          [] { return schema_form<LawReport>("LawReport", "of `partita profile law`", describe); }};
+  return document_kind<LawReport, describe, "LawReport",
+                       "How well laws of token-level services say what was measured">();
 }
 
 std::string law_report_text(const LawReport& report) {

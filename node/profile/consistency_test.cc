@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "base/source_text.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 
 namespace partita::profile {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "base/source_text.h"
 #include "hw/catalogue.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 
 namespace partita::profile {
 namespace {

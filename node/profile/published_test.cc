@@ -1,6 +1,6 @@
 // data/published: every file is read, holds as much as was published, and agrees with itself, with
 // the other files and with what physics demands.
-#include "profile/published.h"
+#include "profile/testing/published.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

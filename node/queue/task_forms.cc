@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/form_rules.h"
 #include "base/unicode.h"
 
 namespace partita::queue {
@@ -326,22 +327,13 @@ std::string tasks_lines(const TasksDocument& tasks) {
 }
 
 DocumentKind submission_kind() {
-  return {"QueueSubmission", "A task that somebody wants run", [] {
-            return schema_form<Spec>("QueueSubmission", "A task that somebody wants run",
-                                     [](Form& f, Spec& s) { describe(f, s); });
-          }};
+  return document_kind<Spec, describe, "QueueSubmission", "A task that somebody wants run">();
 }
 DocumentKind task_kind() {
-  return {"QueueTask", "A task of a queue, and its attempts", [] {
-            return schema_form<Told>("QueueTask", "A task of a queue, and its attempts",
-                                     [](Form& f, Told& t) { describe(f, t); });
-          }};
+  return document_kind<Told, describe, "QueueTask", "A task of a queue, and its attempts">();
 }
 DocumentKind tasks_kind() {
-  return {"QueueTasks", "Tasks of a queue", [] {
-            return schema_form<TasksDocument>("QueueTasks", "Tasks of a queue",
-                                              [](Form& f, TasksDocument& t) { describe(f, t); });
-          }};
+  return document_kind<TasksDocument, describe, "QueueTasks", "Tasks of a queue">();
 }
 
 }  // namespace partita::queue

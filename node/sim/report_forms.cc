@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "base/form_rules.h"
+
 namespace partita::sim {
 namespace {
 
@@ -177,15 +179,12 @@ std::string report_json(const BatchReport& report, const BatchOptions& options,
 }
 
 std::vector<DocumentKind> document_kinds() {
-  static constexpr std::string_view kServing = "what became of the requests of simulated services";
-  static constexpr std::string_view kDay = "what became of them in each period of a day";
-  static constexpr std::string_view kBatch = "how a schedule does when times differ";
-  return {
-      {"ServingReport", kServing,
-       [] { return schema_form<StatedServingReport>("ServingReport", kServing, describe); }},
-      {"DayReport", kDay, [] { return schema_form<StatedDayReport>("DayReport", kDay, describe); }},
-      {"BatchReport", kBatch,
-       [] { return schema_form<StatedBatchReport>("BatchReport", kBatch, describe); }}};
+  return {document_kind<StatedServingReport, describe, "ServingReport",
+                        "what became of the requests of simulated services">(),
+          document_kind<StatedDayReport, describe, "DayReport",
+                        "what became of them in each period of a day">(),
+          document_kind<StatedBatchReport, describe, "BatchReport",
+                        "how a schedule does when times differ">()};
 }
 
 }  // namespace partita::sim

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 
 namespace partita::verify {
 namespace {

@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "hw/catalogue.h"
-#include "profile/published.h"
 #include "profile/share.h"
+#include "profile/testing/published.h"
 #include "verify/serving.h"
 
 namespace partita::verify {

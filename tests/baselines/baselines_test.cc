@@ -16,7 +16,7 @@
 #include "planners/serving/gpulet.h"
 #include "planners/serving/planner.h"
 #include "profile/csv.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 #include "verify/serving.h"
 
 namespace partita::planners::serving {

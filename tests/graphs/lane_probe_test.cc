@@ -7,8 +7,8 @@
 #include <map>
 #include <utility>
 
-#include "device/lane_adaptors.h"
 #include "device/lane_graphs.h"
+#include "device/testing/lane_adaptors.h"
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 #include "drivers/cpu_mask/host_kernels.h"
 

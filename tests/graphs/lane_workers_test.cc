@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "device/lane_adaptors.h"
+#include "device/testing/lane_adaptors.h"
 #include "drivers/cpu_mask/cpu_mask_driver.h"
 
 namespace partita::exec {

@@ -5,7 +5,7 @@
 #include "base/test_rounds.h"
 #include "decide/serving.h"
 #include "planners/serving/testing/token_cases.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 
 namespace partita::llm_test {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/test_rounds.h"
 #include "decide/serving.h"
 #include "llm/engine/learned.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 #include "random_services.h"
 
 namespace partita::llm_test {

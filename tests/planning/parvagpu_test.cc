@@ -14,7 +14,7 @@
 #include "hw/catalogue.h"
 #include "hw/layout.h"
 #include "profile/csv.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 
 namespace partita::planners::serving {
 namespace {

@@ -11,7 +11,7 @@
 #include "forms/serving_forms.h"
 #include "hw/catalogue.h"
 #include "hw/layout.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 
 #ifdef PARTITA_HAVE_CBC
 #include <coin/Cbc_C_Interface.h>

@@ -18,7 +18,7 @@
 #include "base/test_rounds.h"
 #include "fleet/brain/testing/invented_fleet.h"
 #include "fleet/etcd/fleet_agent.h"
-#include "fleet/etcd/memory_store.h"
+#include "fleet/etcd/testing/memory_store.h"
 #include "fleet/testing/fault_store.h"
 #include "power_oracle.h"
 

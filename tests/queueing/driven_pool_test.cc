@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 #include "sim/service_world.h"
 #include "verify/driven_queue.h"
 

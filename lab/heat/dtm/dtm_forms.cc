@@ -1,5 +1,7 @@
 #include "heat/dtm/dtm_forms.h"
 
+#include "base/form_rules.h"
+
 namespace partita::dtm {
 namespace {
 
@@ -62,10 +64,6 @@ void describe(Form& f, StatedDtm& study) {
   f.list("runs", study.runs, describe, {.indent = "    "}, "one per workload, governor and cap");
 }
 
-std::string dtm_schema() {
-  return schema_form<StatedDtm>("DtmReport", "What caps on a chip's temperature cost", describe);
-}
-
 }  // namespace
 
 std::string dtm_json(const StatedDtm& study) { return write_form(study, describe); }
@@ -75,7 +73,8 @@ Result<StatedDtm> parse_dtm(const std::string& file, std::string_view text) {
 }
 
 DocumentKind dtm_kind() {
-  return {"DtmReport", "what caps on a chip's temperature cost", dtm_schema};
+  return document_kind<StatedDtm, describe, "DtmReport",
+                       "what caps on a chip's temperature cost">();
 }
 
 }  // namespace partita::dtm

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/form_rules.h"
+
 namespace partita::floorplan {
 namespace {
 
@@ -135,15 +137,6 @@ void describe(Form& f, StatedRecovery& recovery) {
       .list("methods", recovery.methods, describe, {.indent = "    "}, "against the truth");
 }
 
-std::string session_schema() {
-  return schema_form<StatedSession>("InfraredSession", "Infrared pictures of a chip at work",
-                                    describe);
-}
-std::string recovery_schema() {
-  return schema_form<StatedRecovery>("FloorplanRecovery", "Blocks found in infrared pictures",
-                                     describe);
-}
-
 }  // namespace
 
 Result<StatedSession> parse_session(const std::string& file, std::string_view text) {
@@ -236,8 +229,10 @@ Result<StatedRecovery> parse_recovery(const std::string& file, std::string_view 
 }
 
 std::vector<DocumentKind> document_kinds() {
-  return {{"InfraredSession", "infrared pictures of a chip at work", session_schema},
-          {"FloorplanRecovery", "blocks found in infrared pictures", recovery_schema}};
+  return {document_kind<StatedSession, describe, "InfraredSession",
+                        "infrared pictures of a chip at work">(),
+          document_kind<StatedRecovery, describe, "FloorplanRecovery",
+                        "blocks found in infrared pictures">()};
 }
 
 }  // namespace partita::floorplan

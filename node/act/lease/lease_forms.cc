@@ -233,16 +233,14 @@ Error error_of(const Refused& refused) {
 }
 
 DocumentKind lease_kind() {
-  return document_kind<LeaseDocument, describe_lease, lease_kind>(
-      "Lease", "an instance that somebody holds by name");
+  return document_kind<LeaseDocument, describe_lease, "Lease",
+                       "an instance that somebody holds by name">();
 }
 DocumentKind leases_kind() {
-  return document_kind<LeasesDocument, describe_leases, leases_kind>("Leases",
-                                                                     "the leases that stand");
+  return document_kind<LeasesDocument, describe_leases, "Leases", "the leases that stand">();
 }
 DocumentKind lease_wanted_kind() {
-  return document_kind<Wanted, describe_wanted, lease_wanted_kind>("LeaseWanted",
-                                                                   "what somebody wants to hold");
+  return document_kind<Wanted, describe_wanted, "LeaseWanted", "what somebody wants to hold">();
 }
 
 }  // namespace partita::lease

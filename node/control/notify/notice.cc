@@ -126,8 +126,7 @@ Result<Notice> parse_notice(const std::string& file, std::string_view text) {
 }
 
 DocumentKind notice_kind() {
-  return document_kind<Notice, describe, notice_kind>("Notice",
-                                                      "what a webhook or a command is told");
+  return document_kind<Notice, describe, "Notice", "what a webhook or a command is told">();
 }
 
 std::string chat_json(const Notice& notice) {

@@ -129,8 +129,8 @@ Result<WeeksReport> parse_weeks(const std::string& file, std::string_view text) 
 }
 
 DocumentKind weeks_kind() {
-  return document_kind<WeeksReport, describe_weeks, weeks_kind>(
-      "AgentSimulation", "what became of services, GPUs and changes in simulated weeks");
+  return document_kind<WeeksReport, describe_weeks, "AgentSimulation",
+                       "what became of services, GPUs and changes in simulated weeks">();
 }
 
 std::string weeks_svg(const WeeksReport& report) {

@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "hw/catalogue.h"
 #include "plan/serving.h"
-#include "profile/published.h"
+#include "profile/testing/published.h"
 
 namespace partita {
 

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "device/lane_adaptors.h"
+#include "device/testing/lane_adaptors.h"
 #include "device/testing/lane_conformance.h"
 #include "drivers/cpu_mask/host_kernels.h"
 

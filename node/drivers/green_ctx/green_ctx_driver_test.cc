@@ -12,7 +12,7 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "device/lane_adaptors.h"
+#include "device/testing/lane_adaptors.h"
 #include "device/testing/lane_conformance.h"
 #include "drivers/green_ctx/testing/fake_world.h"
 

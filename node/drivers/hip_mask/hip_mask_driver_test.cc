@@ -18,7 +18,7 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
-#include "device/lane_adaptors.h"
+#include "device/testing/lane_adaptors.h"
 #include "device/testing/lane_conformance.h"
 #include "drivers/hip_mask/hip_kernels.h"
 #include "drivers/hip_mask/testing/fake_hip.h"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/form_rules.h"
 #include "base/table.h"
 #include "fleet/brain/leader.h"
 
@@ -62,10 +63,8 @@ std::string decision_text(const Decision& decision) {
 }
 
 DocumentKind decision_kind() {
-  return {"FleetDecision", "what a leader of a fleet would change", [] {
-            return schema_form<Decision>(decision_kind().name, decision_kind().about,
-                                         describe_decision);
-          }};
+  return document_kind<Decision, describe_decision, "FleetDecision",
+                       "what a leader of a fleet would change">();
 }
 
 }  // namespace partita::fleet

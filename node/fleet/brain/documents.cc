@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/form_rules.h"
 #include "fleet/brain/power.h"
 #include "forms/manner_form.h"
 #include "forms/priorities_form.h"
@@ -193,14 +194,6 @@ template <class T>
 Result<T> parsed(const std::string& key, std::string_view text) {
   return read_form<T>(key, text, static_cast<void (*)(Form&, T&)>(describe));
 }
-template <class T>
-std::string schema_of(std::string_view name) {
-  for (const DocumentKind& kind : document_kinds())
-    if (kind.name == name)
-      return schema_form<T>(kind.name, kind.about, static_cast<void (*)(Form&, T&)>(describe));
-  return {};
-}
-
 }  // namespace
 
 Rates rates_of(const std::vector<Carried>& carried) {
@@ -271,20 +264,15 @@ Result<FleetEvent> parse_fleet_event(const std::string& key, std::string_view te
 
 std::vector<DocumentKind> document_kinds() {
   std::vector<DocumentKind> kinds = {
-      {"FleetNode", "a node of a fleet, and how far it is",
-       [] { return schema_of<NodeRecord>("FleetNode"); }},
-      {"FleetPart", "what a node of a fleet shall carry",
-       [] { return schema_of<Part>("FleetPart"); }},
-      {"FleetWanted", "what is wanted of a fleet", [] { return schema_of<Wanted>("FleetWanted"); }},
-      {"FleetProposal", "a decision of a fleet's leader that waits for a person",
-       [] { return schema_of<Proposal>("FleetProposal"); }},
-      {"FleetLeader", "who leads a fleet", [] { return schema_of<LeaderRecord>("FleetLeader"); }},
-      {"FleetRates", "what arrived at a node's gateway",
-       [] { return schema_of<RateRecord>("FleetRates"); }},
-      {"FleetEvent", "a line of a fleet's history",
-       [] { return schema_of<FleetEvent>("FleetEvent"); }},
-      {"FleetHistory", "what a fleet's leaders and people did",
-       [] { return schema_of<History>("FleetHistory"); }},
+      document_kind<NodeRecord, describe, "FleetNode", "a node of a fleet, and how far it is">(),
+      document_kind<Part, describe, "FleetPart", "what a node of a fleet shall carry">(),
+      document_kind<Wanted, describe, "FleetWanted", "what is wanted of a fleet">(),
+      document_kind<Proposal, describe, "FleetProposal",
+                    "a decision of a fleet's leader that waits for a person">(),
+      document_kind<LeaderRecord, describe, "FleetLeader", "who leads a fleet">(),
+      document_kind<RateRecord, describe, "FleetRates", "what arrived at a node's gateway">(),
+      document_kind<FleetEvent, describe, "FleetEvent", "a line of a fleet's history">(),
+      document_kind<History, describe, "FleetHistory", "what a fleet's leaders and people did">(),
   };
   for (DocumentKind& kind : power_kinds()) kinds.push_back(std::move(kind));
   return kinds;

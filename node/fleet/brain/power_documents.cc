@@ -1,5 +1,7 @@
 #include "fleet/brain/power.h"
 
+#include "base/form_rules.h"
+
 namespace partita::fleet {
 namespace {
 
@@ -130,18 +132,10 @@ Result<FleetPower> read_power(const Document& document, const Node& object) {
 }
 
 std::vector<DocumentKind> power_kinds() {
-  static constexpr std::string_view kPower = "what may draw how much of a fleet's power",
-                                    kBudgets = "what each node of a fleet may draw";
-  return {{"FleetPower", kPower,
-           [] {
-             return schema_form<FleetPower>(
-                 "FleetPower", kPower, static_cast<void (*)(Form&, FleetPower&)>(describe_power));
-           }},
-          {"FleetBudgets", kBudgets, [] {
-             return schema_form<FleetBudgets>(
-                 "FleetBudgets", kBudgets,
-                 static_cast<void (*)(Form&, FleetBudgets&)>(describe_power));
-           }}};
+  return {document_kind<FleetPower, describe_power, "FleetPower",
+                        "what may draw how much of a fleet's power">(),
+          document_kind<FleetBudgets, describe_power, "FleetBudgets",
+                        "what each node of a fleet may draw">()};
 }
 
 }  // namespace partita::fleet

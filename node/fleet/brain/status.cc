@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/append.h"
+#include "base/form_rules.h"
 #include "base/table.h"
 #include "fleet/brain/leader.h"
 #include "fleet/brain/part_services.h"
@@ -491,10 +492,7 @@ Result<std::string> explain(const FleetView& view, const std::string& of) {
 }
 
 DocumentKind status_kind() {
-  return {"FleetStatus", "what a fleet of nodes is like", [] {
-            return schema_form<FleetStatus>(status_kind().name, status_kind().about,
-                                            static_cast<void (*)(Form&, FleetStatus&)>(describe));
-          }};
+  return document_kind<FleetStatus, describe, "FleetStatus", "what a fleet of nodes is like">();
 }
 
 }  // namespace partita::fleet

@@ -9,7 +9,7 @@
 #include "fleet/brain/peers.h"
 #include "fleet/brain/status.h"
 #include "fleet/brain/testing/invented_fleet.h"
-#include "fleet/etcd/memory_store.h"
+#include "fleet/etcd/testing/memory_store.h"
 #include "hw/catalogue.h"
 
 namespace partita::fleet {

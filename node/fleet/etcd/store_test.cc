@@ -6,9 +6,9 @@
 #include "base/base64.h"
 #include "base/testing/test_certificate.h"
 #include "fleet/etcd/etcd_messages.h"
-#include "fleet/etcd/memory_store.h"
 #include "fleet/etcd/testing/etcd_of_tests.h"
 #include "fleet/etcd/testing/fake_member.h"
+#include "fleet/etcd/testing/memory_store.h"
 #include "fleet/etcd/testing/store_conformance.h"
 
 namespace partita::fleet {

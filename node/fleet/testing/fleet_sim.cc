@@ -21,7 +21,7 @@
 #include "fleet/brain/status.h"
 #include "fleet/brain/testing/invented_fleet.h"
 #include "fleet/etcd/fleet_agent.h"
-#include "fleet/etcd/memory_store.h"
+#include "fleet/etcd/testing/memory_store.h"
 #include "fleet/testing/fault_store.h"
 #include "fleet/testing/sim_batches.h"
 #include "fleet/testing/sim_clients.h"

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "base/form_rules.h"
+
 namespace partita::energy {
 namespace {
 
@@ -177,11 +179,6 @@ void describe(Form& f, EnergyReport& report) {
   f.line("  ").optional().notes("notes", report.notes, kLines, "what is to be known of it");
 }
 
-constexpr std::string_view kModel = "what an access of each component costs, fitted to counters";
-constexpr std::string_view kPrediction = "what a component model says of counters";
-constexpr std::string_view kValidation = "how well a component model predicts rows it has not seen";
-constexpr std::string_view kReport = "how many joules each tenant took";
-
 }  // namespace
 
 std::string model_json(const EnergyModel& model) { return write_form(model, describe); }
@@ -205,14 +202,14 @@ Result<EnergyReport> parse_report(const std::string& file, std::string_view text
 }
 
 std::vector<DocumentKind> document_kinds() {
-  return {{"EnergyModel", kModel,
-           [] { return schema_form<EnergyModel>("EnergyModel", kModel, describe); }},
-          {"EnergyPrediction", kPrediction,
-           [] { return schema_form<Prediction>("EnergyPrediction", kPrediction, describe); }},
-          {"EnergyValidation", kValidation,
-           [] { return schema_form<Validation>("EnergyValidation", kValidation, describe); }},
-          {"EnergyReport", kReport,
-           [] { return schema_form<EnergyReport>("EnergyReport", kReport, describe); }}};
+  return {
+      document_kind<EnergyModel, describe, "EnergyModel",
+                    "what an access of each component costs, fitted to counters">(),
+      document_kind<Prediction, describe, "EnergyPrediction",
+                    "what a component model says of counters">(),
+      document_kind<Validation, describe, "EnergyValidation",
+                    "how well a component model predicts rows it has not seen">(),
+      document_kind<EnergyReport, describe, "EnergyReport", "how many joules each tenant took">()};
 }
 
 }  // namespace partita::energy

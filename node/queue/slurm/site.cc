@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/form_rules.h"
 #include "queue/slurm/host_list.h"
 
 namespace partita::slurm {
@@ -41,10 +42,8 @@ Result<SlurmSite> parse_site(const std::string& file, std::string_view text) {
 std::string site_text(const SlurmSite& site) { return write_form(site, describe_site); }
 
 DocumentKind site_kind() {
-  return {"SlurmSite", "which GPUs are divided on which nodes of a Slurm cluster", [] {
-            return schema_form<SlurmSite>("SlurmSite", "a Slurm cluster whose GPUs are divided",
-                                          describe_site);
-          }};
+  return document_kind<SlurmSite, describe_site, "SlurmSite",
+                       "which GPUs are divided on which nodes of a Slurm cluster">();
 }
 
 Result<std::map<std::string, SiteGpus>> gpus_of_site(const SlurmSite& site,

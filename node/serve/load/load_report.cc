@@ -173,8 +173,8 @@ Result<LoadReport> parse_load_report(const std::string& file, std::string_view t
 }
 
 DocumentKind load_report_kind() {
-  return document_kind<LoadReport, describe, load_report_kind>(
-      "LoadReport", "what became of the requests that were sent to a server");
+  return document_kind<LoadReport, describe, "LoadReport",
+                       "what became of the requests that were sent to a server">();
 }
 
 std::string load_report_text(const LoadReport& report) {

@@ -1,4 +1,4 @@
-#include "device/lane_adaptors.h"
+#include "device/testing/lane_adaptors.h"
 
 #include <fmt/format.h>
 

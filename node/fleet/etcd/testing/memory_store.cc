@@ -1,4 +1,4 @@
-#include "fleet/etcd/memory_store.h"
+#include "fleet/etcd/testing/memory_store.h"
 
 #include <fmt/format.h>
 
