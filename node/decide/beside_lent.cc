@@ -68,17 +68,19 @@ class PutBack {
     const auto its = std::ranges::find(there->instances, one.name, &plan::PlannedInstance::service);
     if (its->profile != one.profile || there->model != home.model) return false;
     const auto same = std::ranges::find_if(home.instances, [&](const plan::PlannedInstance& other) {
-      return other.profile == its->profile && !is_lent(other);
+      return other.profile == its->profile && other.group == 1 && !is_lent(other);
     });
     if (same != home.instances.end()) {
       std::swap(*same, *its);
       std::swap(same->start, its->start);
       return true;
     }
-    const auto stays = [&](const plan::PlannedGpu& gpu) {  // what is lent and is at home already
-      return std::ranges::any_of(lent_, [&](const LentPlace& other) {
-        return other.gpu == gpu.index &&
-               std::ranges::count(gpu.instances, other.name, &plan::PlannedInstance::service) > 0;
+    // What is lent and is at home already, and GPUs of a group, which stand one after another.
+    const auto stays = [&](const plan::PlannedGpu& gpu) {
+      return std::ranges::any_of(gpu.instances, [&](const plan::PlannedInstance& on_it) {
+        return on_it.group > 1 || std::ranges::any_of(lent_, [&](const LentPlace& other) {
+                 return other.gpu == gpu.index && other.name == on_it.service;
+               });
       });
     };
     if (stays(home) || stays(*there)) return false;
@@ -156,7 +158,7 @@ void add_lent(plan::ServingPlan& current, const plan::ServingProblem& problem,
   for (const LentPlace& one : lent)
     for (plan::PlannedGpu& gpu : current.gpus) {
       if (gpu.index != one.gpu) continue;
-      std::erase_if(gpu.instances, [&](const plan::PlannedInstance& its) {
+      std::erase_if(gpu.instances, [&](const plan::PlannedInstance& on_it) {
         return its.start >= one.start && its.start < one.start + profile_of(problem, one)->size;
       });
       gpu.instances.push_back({one, one.name, 1, 1, Rps{0}, {}});

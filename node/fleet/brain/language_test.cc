@@ -131,6 +131,29 @@ TEST(LanguageModelsInAFleet, AGroupAroundAGpuThatIsBack) {
   }
 }
 
+// What is lent is no reason for a group on GPUs that do not follow one another: there is a plan, or
+// no room for one.
+TEST(LanguageModelsInAFleet, GroupsBesideWhatIsLent) {
+  NodePlanner planner(language_ground_of_tests());
+  int plans = 0;
+  for (const int lent : {0, 1, 2, 3})
+    for (const double rate : {5.0, 40.0}) {
+      NodeRecord node = node_of_tests("n0", 4);
+      const auto planned = [&](const Rates& rates, const plan::ServingPlan* before) {
+        const auto services = parse_fleet_services("wanted", services_of_tests(rates))->services;
+        return planner.plan({node, services, 0, before, Moves::any});
+      };
+      const auto pair = planned({{"pair", 5}}, nullptr);
+      ASSERT_TRUE(pair);
+      node.runs = pair->gpus;
+      node.gpus[static_cast<std::size_t>(lent)].lent = {{"1g.10gb", 0}};
+      const auto beside = planned({{"pair", 5}, {"s0", rate}}, &*pair);
+      plans += beside.has_value();
+      if (!beside) EXPECT_EQ(beside.error().code, ErrorCode::infeasible) << beside.error().message;
+    }
+  EXPECT_GT(plans, 0);
+}
+
 // A node has no other GPUs than those on which a group runs that is not wanted any more.
 TEST(LanguageModelsInAFleet, GpusOfAGroupThatGoesAreForOthers) {
   NodePlanner planner(language_ground_of_tests());
