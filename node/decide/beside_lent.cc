@@ -158,7 +158,7 @@ void add_lent(plan::ServingPlan& current, const plan::ServingProblem& problem,
   for (const LentPlace& one : lent)
     for (plan::PlannedGpu& gpu : current.gpus) {
       if (gpu.index != one.gpu) continue;
-      std::erase_if(gpu.instances, [&](const plan::PlannedInstance& on_it) {
+      std::erase_if(gpu.instances, [&](const plan::PlannedInstance& its) {
         return its.start >= one.start && its.start < one.start + profile_of(problem, one)->size;
       });
       gpu.instances.push_back({one, one.name, 1, 1, Rps{0}, {}});
