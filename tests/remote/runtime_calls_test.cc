@@ -7,7 +7,7 @@
 namespace partita::remote::test {
 namespace {
 
-constexpr std::size_t kNone = 0;
+constexpr std::size_t kZero = 0;
 
 class RuntimeCalls : public ::testing::Test {
  protected:
@@ -47,7 +47,7 @@ TEST_F(RuntimeCalls, GoToTheThreadsOwnStream) {
                    std::size_t{2}, kNoStream),
          0);
     SAME(cuda.call("cudaMemcpyToSymbolAsync_ptsz", symbol, static_cast<const void*>(rows.begin()),
-                   std::size_t{4}, kNone, 3, kNoStream),
+                   std::size_t{4}, kZero, 3, kNoStream),
          0);
     const auto note = +[](void*, int, void*) { ++called; };
     SAME(cuda.call("cudaStreamAddCallback_ptsz", kNoStream, note, kNoStream, 0U), 0);
@@ -62,7 +62,7 @@ TEST_F(RuntimeCalls, GoToTheThreadsOwnStream) {
     SAME(called, 1);
     std::uint32_t now = 0;
     SAME(cuda.call("cudaMemcpyFromSymbol_ptds", static_cast<void*>(&now), symbol, std::size_t{4},
-                   kNone, 2),
+                   kZero, 2),
          0);
     SAME(now, 1U);
   });
@@ -144,7 +144,7 @@ TEST_F(RuntimeCalls, NodesSetSomethingElse) {
     const auto* const what = static_cast<const void*>(&set);
     void *graph = nullptr, *node = nullptr, *exec = nullptr, *other = nullptr;
     SAME(cuda.call("cudaGraphCreate", &graph, 0U), 0);
-    SAME(cuda.call("cudaGraphAddMemsetNode", &node, graph, static_cast<void**>(nullptr), kNone,
+    SAME(cuda.call("cudaGraphAddMemsetNode", &node, graph, static_cast<void**>(nullptr), kZero,
                    what),
          0);
     SAME(cuda.call("cudaGraphInstantiate", &exec, graph, 0ULL), 0);
@@ -153,16 +153,15 @@ TEST_F(RuntimeCalls, NodesSetSomethingElse) {
       SAME(cuda.call("cudaGraphLaunch", one, kNoStream), 0);
       return numbers.now();
     };
-    using Words = std::vector<std::uint32_t>;
     set.value = 10, set.width = 1;
     SAME(cuda.call("cudaGraphExecMemsetNodeSetParams", exec, node, what), 0);
-    NEED(launched(other) == (Words{9, 9}));
-    NEED(launched(exec) == (Words{10, 9}));
+    NEED(launched(other) == (std::vector<std::uint32_t>{9, 9}));
+    NEED(launched(exec) == (std::vector<std::uint32_t>{10, 9}));
     set.value = 11;
     SAME(cuda.call("cudaGraphMemsetNodeSetParams", node, what), 0);
-    NEED(launched(other) == (Words{9, 9}));
+    NEED(launched(other) == (std::vector<std::uint32_t>{9, 9}));
     SAME(cuda.call("cudaGraphExecUpdate", other, graph, static_cast<void*>(nullptr)), 0);
-    NEED(launched(other) == (Words{11, 9}));
+    NEED(launched(other) == (std::vector<std::uint32_t>{11, 9}));
     SAME(cuda.call("cudaGraphExecMemsetNodeSetParams", exec, graph, what), 1);  // no node
   });
 }
