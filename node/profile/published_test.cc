@@ -51,14 +51,13 @@ TEST(Published, NoFileIsLeftOut) {
           "accelwattch/turing-sass.csv", "accelwattch/volta-board.csv",
           "accelwattch/volta-counters.csv", "accelwattch/volta-hw.csv",
           "accelwattch/volta-hybrid.csv", "accelwattch/volta-ptx.csv", "accelwattch/volta-sass.csv",
-          "azure/llm-2023-code.csv", "azure/llm-2023-conv.csv",
-          "gpuless/calls.csv", "gpuless/times.csv", "gpulet/a100-mps.csv",
-          "gpulet/a100-utilisation.csv", "igniter/v100-idle.csv", "igniter/v100-models.csv",
-          "llm/measured.csv", "parvagpu/a100-80gb.csv", "parvagpu/scenarios.csv",
-          "reef/alexnet.csv", "reef/bert.csv", "reef/densenet.csv", "reef/inception.csv",
-          "reef/mobilenet.csv", "reef/resnet.csv", "reef/resnet152.csv", "reef/resnet18.csv",
-          "reef/vgg.csv", "reef/waves.csv", "rodinia/far-table3.csv", "swim/fb09-0.csv",
-          "swim/fb09-1.csv", "swim/fb10-0.csv"));
+          "azure/llm-2023-code.csv", "azure/llm-2023-conv.csv", "gpuless/calls.csv",
+          "gpuless/times.csv", "gpulet/a100-mps.csv", "gpulet/a100-utilisation.csv",
+          "igniter/v100-idle.csv", "igniter/v100-models.csv", "llm/measured.csv",
+          "parvagpu/a100-80gb.csv", "parvagpu/scenarios.csv", "reef/alexnet.csv", "reef/bert.csv",
+          "reef/densenet.csv", "reef/inception.csv", "reef/mobilenet.csv", "reef/resnet.csv",
+          "reef/resnet152.csv", "reef/resnet18.csv", "reef/vgg.csv", "reef/waves.csv",
+          "rodinia/far-table3.csv", "swim/fb09-0.csv", "swim/fb09-1.csv", "swim/fb10-0.csv"));
 }
 
 // Eleven models, six shares, seven batches. Most convolutional models do on all of it what

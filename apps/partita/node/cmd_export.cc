@@ -268,9 +268,8 @@ Command add_export(CLI::App& app) {
       app, "export", "Write a plan or the state of a node in the form of another tool");
   file_argument(*command, "PLAN", flags->file,
                 "A plan, or the state of a node (partita status) or a fleet (fleet status)");
-  one_of(flag(*command, "--to", flags->to),
-         {"mig-parted", "checkpoint", "device-plugin", "dra", "kubernetes", "slurm", "haproxy",
-          "nginx", "envoy"})
+  one_of(flag(*command, "--to", flags->to), {"mig-parted", "checkpoint", "device-plugin", "dra",
+                                             "kubernetes", "slurm", "haproxy", "nginx", "envoy"})
       ->required();
   flag(*command, "--node", flags->node);
   add_particular(*command, *flags);

@@ -163,8 +163,9 @@ CUDA_EXPORT Status cudaMemcpy_ptds(void* to, const void* from, std::size_t bytes
   return guarded([&] { return copy({to, from, bytes, kind}, own_default(nullptr), false); });
 }
 STREAM_FUNCTION(cudaMemcpyAsync, _ptsz,
-                (void* to, const void* from, std::size_t bytes, int kind, void* stream),
-                { return copy({to, from, bytes, kind}, stream, true); })
+                (void* to, const void* from, std::size_t bytes, int kind, void* stream), {
+                  return copy({to, from, bytes, kind}, stream, true);
+                })
 CUDA_EXPORT Status cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
   return guarded([&] { return copy({to, from, bytes, kByAddress}, nullptr, false); });
 }
@@ -236,8 +237,7 @@ CUDA_EXPORT Status cudaMemset(void* to, int value, std::size_t count) {
 CUDA_EXPORT Status cudaMemset_ptds(void* to, int value, std::size_t count) {
   return guarded([&] { return set_bytes(to, value, count, own_default(nullptr)); });
 }
-STREAM_FUNCTION(cudaMemsetAsync, _ptsz,
-                (void* to, int value, std::size_t count, void* stream),
+STREAM_FUNCTION(cudaMemsetAsync, _ptsz, (void* to, int value, std::size_t count, void* stream),
                 { return set_bytes(to, value, count, stream); })
 CUDA_EXPORT Status cudaMemset2D(void* to, std::size_t pitch, int value, std::size_t width,
                                 std::size_t height) {
