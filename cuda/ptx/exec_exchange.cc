@@ -35,7 +35,7 @@ bool are_together(const Op* op, Warp& w) {
   return true;
 }
 
-// What the parts bring, in `values`; of lanes that are not there what the first one's register says.
+// What the parts bring, in `values`; for lanes that are not there what is in the first's register.
 Brought bring(Warp& w, std::span<const Parked> parts, std::uint64_t (&values)[kLanes]) {
   Brought all{.a = values};
   const Op& first = w.code[parts[0].pc];
