@@ -105,6 +105,62 @@ END:
     EXPECT_EQ(r.out[lane], 31 - lane + (lane < 16 ? 120u : 0u)) << lane;
 }
 
+// Its operand and result in registers %r of these numbers.
+std::string with(std::string exchange, const char* a, const char* d) {
+  for (const auto& [what, name] : {std::pair{"$a", a}, {"$d", d}})
+    for (std::size_t at = 0; (at = exchange.find(what)) != exchange.npos;)
+      exchange.replace(at, 2, name);
+  return exchange;
+}
+// A branch for each part of the warp, with the exchange in all of them, in registers of its own.
+std::string in_branches(const std::string& exchange) {
+  return "setp.lt.u32 %p4, %r1, 11; setp.gt.u32 %p5, %r1, 20; mov.u32 %r20, 77; mov.u32 %r21, %r2;"
+         "@%p4 bra A; @%p5 bra B; mov.u32 %r20, %r2; mov.u32 %r21, 78;" +
+         with(exchange, "20", "9") + "bra J; A: " + with(exchange, "2", "9") +
+         "mov.u32 %r21, 78; bra J; B: " + with(exchange, "21", "22") +
+         "mov.u32 %r9, %r22; mov.u32 %r20, %r2; mov.u32 %r21, 78;"
+         "J: setp.eq.u32 %p6, %r20, 77; @%p6 mov.u32 %r20, %r2; add.u32 %r9, %r9, %r21;"
+         "add.u32 %r9, %r9, %r20;";
+}
+
+TEST(Exchange, TheSameInSeveralBranchesIsOne) {
+  const Words in = numbers(32);
+  const std::string kExchanges[] = {
+      "shfl.sync.bfly.b32 %r$d|%p6, %r$a, 31, 31, -1;",
+      "shfl.sync.idx.b32 %r$d, %r$a, %r1, 31, -1;",
+      "shfl.sync.up.b32 %r$d, %r$a, 9, 0, -1;",
+      "vote.sync.ballot.b32 %r$d, %p1, -1;",
+      "vote.sync.any.pred %p2, %p1, -1; selp.u32 %r$d, 1, 0, %p2;",
+      "redux.sync.add.u32 %r$d, %r$a, -1;",
+      "and.b32 %r30, %r$a, 3; match.any.sync.b32 %r$d, %r30, -1;",
+      "cvt.u64.u32 %rd9, %r$a; shl.b64 %rd9, %rd9, 62; match.any.sync.b64 %r$d, %rd9, -1;",
+      "elect.sync %r$d|%p2, -1; @%p2 add.u32 %r$d, %r$d, 100;",
+      "shfl.sync.bfly.b32 %r$d, %r$a, 1, 31, %r31;",
+  };
+  for (const std::string& exchange : kExchanges) {
+    const std::string before =
+        "setp.gt.u32 %p1, %r2, 500; and.b32 %r30, %r1, 24; mov.u32 %r31, 0xff;"
+        "shl.b32 %r31, %r31, %r30;";
+    const Outcome apart = outcome(asking(before + in_branches(exchange)), in);
+    const Outcome together = outcome(
+        asking(before + with(exchange, "2", "9") + "add.u32 %r9, %r9, 78; add.u32 %r9, %r9, %r2;"),
+        in);
+    EXPECT_THAT(apart.faults, IsEmpty()) << exchange;
+    EXPECT_EQ(apart.out, together.out) << exchange;
+  }
+  const auto unlike = [&](const std::string& one, const std::string& other) {
+    const Outcome r = outcome(
+        asking("setp.lt.u32 %p1, %r1, 11; @%p1 bra A;" + one + "bra B; A: " + other + "B:"), in);
+    return r.faults.empty() ? "none" : to_string(r.faults[0].kind);
+  };
+  const std::string down = "shfl.sync.down.b32 %r9, %r1, 1, 31, -1;";
+  EXPECT_EQ(unlike(down, "shfl.sync.down.b32 %r10, %r2, 3, 31, -1;"), "none");
+  EXPECT_EQ(unlike(down, "shfl.sync.up.b32 %r9, %r1, 1, 0, -1;"), "deadlock");
+  EXPECT_EQ(unlike(down, "shfl.sync.down.b32 %r9, %r1, 1, 31, 0xfffffffe;"), "deadlock");
+  EXPECT_EQ(unlike(down, "vote.sync.ballot.b32 %r9, %p1, -1;"), "deadlock");
+  EXPECT_EQ(unlike(down, "bar.warp.sync -1;"), "deadlock");
+}
+
 TEST(Exchange, VotesMatchesAndReductions) {
   const Words in = numbers(32);
   const auto check = [&](const std::string& body,

@@ -324,6 +324,7 @@ void begin_block(RunCore& run, Worker& worker, Block& block, std::uint64_t linea
     block.watches.clear();
     if (run.launch.checks.barriers) block.watches.resize(kBarriers);
   }
+  if (run.launch.checks.barriers) block.absent_at.assign(run.warps, {});
   const std::uint32_t shift = run.program->accesses_bytes ? 0 : 2;
   if (run.launch.checks.races) begin_shadows(block, run.shared_bytes, shift);
   const bool values = run.launch.checks.uninitialised;

@@ -86,6 +86,7 @@ struct RunCore {
   int depth = 0;  // of launches by kernels
   std::map<std::uint64_t, Launch> begun = {};
   std::vector<Launch> launched = {}, launched_last = {};
+  std::map<std::pair<std::uint32_t, std::uint32_t>, bool> went_on = {};  // what went_on says
   // More of a check of global memory: as `published`, of what was read alone; of an address, for
   // its word or byte.
   std::vector<std::atomic<std::uint32_t>> reads_published = {};
@@ -140,6 +141,8 @@ struct Block {
   std::vector<std::int32_t> slices = {};
   std::array<BarrierState, kBarriers> barriers = {};
   std::vector<BarrierWatch> watches = {};  // of the barriers; empty where nobody checks
+  // By warp and lane: where it was when others last waited for it (Checks::barriers).
+  std::vector<std::array<std::uint32_t, kLanes>> absent_at = {};
   AlignedBytes shared;
   std::vector<std::uint64_t> writers = {}, readers = {};  // RaceShadow
   std::vector<std::uint8_t> written = {};                 // Warp::shared_valid
@@ -191,11 +194,18 @@ const Op* resume_group(Warp& w);  // as next_group, fair after a slice
 const Op* settle(Warp& w, std::uint32_t pc);
 void wait_at(Warp& w, std::uint32_t pc, std::uint32_t mask);
 const Op* slice_end(Warp& w, std::uint32_t pc);
+// The lanes of the mask wait at an exchange or barrier of the warp for those they name.
+void park_by_members(const Op* op, Warp& w, Parked::Why why);
 void remove_parked(Warp& w, std::uint32_t i);
+// Lanes at the exchange of `parked` or at another that is the same one to the PTX ISA: of one kind,
+// with the same members, wherever it stands.
+std::uint32_t came_with(const Warp& w, const Parked& parked);
 void lanes_left_barriers(Warp& w, std::uint32_t mask);  // what their end opens
 void lanes_exited(Warp& w, std::uint32_t mask);
 // Checks::barriers: the members that lanes name for an exchange or a barrier of the warp.
 void watch_members(const Op* op, Warp& w);
+void watch_absent(Warp& w, const Parked& parked);  // where those are that it waits for
+void watch_ended(Warp& w, std::uint32_t mask);     // lanes, and whether others waited for them
 inline std::uint64_t lanes_in(std::uint32_t mask) {
   if (mask == kAllLanes) return kLanes;
   mask = mask - ((mask >> 1) & 0x5555'5555u);
@@ -242,9 +252,11 @@ bool report(const Op* op, Warp& w, Report what);
 void run_watched(const Op* op, Warp& w);
 // Before an instruction: where its undefined values go, and whether it needs one.
 void follow_undefined(const Op* op, Warp& w);
-// Of a shuffle, before it writes: the lanes that each lane reads. Whether there is something to
-// follow now and was not before.
-bool note_shuffled(const Op* op, Warp& w, const std::uint32_t* from);
+// Of a shuffle among `here`, before it writes to the lanes of the mask: the lanes that each lane
+// reads, and `before`, those whose values are undefined. Whether there is something to follow now
+// and was not before.
+bool note_shuffled(const Op* op, Warp& w, const std::uint32_t* from, std::uint32_t here,
+                   std::uint32_t before);
 // The function that an op is of: the last one whose entry is not behind it.
 const FunctionPlace& function_at(const Program& program, std::uint32_t pc);
 // From generic memory as the lane sees it; false where not all of it is there.

@@ -2,11 +2,15 @@
 // up, as on a GPU; that it never came is a fault only where somebody asked (Checks::barriers).
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "ptx/control.h"
 #include "ptx/exec.h"
+#include "ptx/ways.h"
 
 namespace partita::ptx {
 namespace {
@@ -205,6 +209,55 @@ void watch_members(const Op* op, Warp& w) {
                         fmt::format("lane {} names the members {:#x}, and lane {} of them {:#x}",
                                     lane, own, other, members[other]));
     }
+  }
+}
+
+void watch_absent(Warp& w, const Parked& parked) {
+  std::array<std::uint32_t, kLanes>& at = w.block->absent_at[w.index];
+  const auto note = [&](std::uint32_t pc, std::uint32_t mask) {
+    each_lane(mask & parked.key & ~parked.mask, [&](unsigned lane) { at[lane] = pc; });
+  };
+  note(parked.pc, w.mask);
+  for (std::uint32_t i = 0; i < w.waiting_count; ++i) note(w.waiting[i].pc, w.waiting[i].mask);
+  for (std::uint32_t i = 0; i < w.parked_count; ++i) note(w.parked[i].pc, w.parked[i].mask);
+}
+
+// The op of the kernel itself that the lane is at or that called where it is; nothing: not known.
+std::optional<std::uint32_t> in_kernel(Warp& w, std::uint32_t pc, unsigned lane) {
+  const Program& program = *w.block->run->program;
+  for (std::size_t most = program.functions.size(); most > 0; --most) {
+    const FunctionPlace& in = function_at(program, pc);
+    if (in.callee < 0) return pc;
+    const Callee& callee = program.callees[static_cast<std::size_t>(in.callee)];
+    pc = lane_registers<std::uint32_t>(w, callee.return_slot)[lane] - 1;
+  }
+  return std::nullopt;
+}
+
+void watch_ended(Warp& w, std::uint32_t mask) {
+  RunCore& run = *w.block->run;
+  const auto& at = w.block->absent_at[w.index];
+  const auto went = [&](std::uint32_t exchange, std::uint32_t from) {
+    if (function_at(*run.program, from).callee >= 0) return false;
+    const std::scoped_lock lock(run.mutex);
+    const auto [found, is_new] = run.went_on.try_emplace({exchange, from}, false);
+    if (is_new) found->second = went_on(*run.program, exchange, from);
+    return found->second;
+  };
+  for (std::uint32_t i = 0; i < w.parked_count; ++i) {
+    const Parked& parked = w.parked[i];
+    if (parked.why == Parked::Why::barrier) continue;
+    const auto first = static_cast<unsigned>(__builtin_ctz(parked.mask));
+    const auto exchange = in_kernel(w, parked.pc, first);
+    std::uint32_t lanes = 0;
+    each_lane(exchange ? parked.key & mask : 0, [&](unsigned lane) {
+      if (went(*exchange, at[lane])) lanes |= 1u << lane;
+    });
+    if (lanes == 0) continue;
+    Missing missing;
+    missing.add(w, lanes);
+    diverged(w.code + parked.pc, w, parked.mask,
+             fmt::format("it names {}: went on without it, and ended", missing.text()));
   }
 }
 

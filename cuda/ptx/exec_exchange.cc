@@ -1,56 +1,105 @@
 // What lanes of a warp exchange: shuffles, votes, matches, reductions. An exchange waits until all
-// its members that still live are there, wherever they come from.
+// its members that still live are there, wherever they come from: at this instruction, or at
+// another one of its kind that names the same.
+#include <array>
+#include <cstring>
+#include <span>
+#include <utility>
+
 #include "ptx/control.h"
 #include "ptx/exec.h"
 
 namespace partita::ptx::control {
 namespace {
 
-// All are there.
-bool gathered(const Op* op, Warp& w) {
-  if (w.check_races) [[unlikely]]
-    w.block->orders.meet(w, lane_registers<std::uint32_t>(w, op->e));
-  return true;
-}
+// What the lanes `here` bring to an exchange: by lane in `a`, as bits of it for a vote. Those of
+// the mask get results. `undefined`: lanes whose values are.
+struct Brought {
+  const void* a = nullptr;
+  std::uint32_t here = 0, undefined = 0;
+};
+// Does the exchange for the lanes of the mask. Whether there are undefined values from here on.
+using Part = bool (*)(const Op* op, Warp& w, const Brought& brought);
 
-// Whether the members are together; w.mask then are those that take part. Else the lanes wait and
-// another group goes on (`next`).
-bool gather_members(const Op* op, Warp& w, const Op*& next) {
-  if (w.check_barriers) [[unlikely]]
-    watch_members(op, w);
+// Whether all that the lanes of the mask name are among them, or ended.
+bool are_together(const Op* op, Warp& w) {
   const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);
-  const auto pc = static_cast<std::uint32_t>(op - w.code);
-  const auto ready_lanes = [&] {
+  if (w.mask != w.live) {
     std::uint32_t ready = 0;
     for (unsigned lane = 0; lane < kLanes; ++lane)
       if ((w.mask >> lane & 1) != 0 && (members[lane] & w.live & ~w.mask) == 0) ready |= 1u << lane;
-    return ready;
-  };
-  if (w.mask == w.live) return gathered(op, w);
-  std::uint32_t ready = ready_lanes();
-  if (ready == w.mask) return gathered(op, w);
-  count(w, op, 0);
-  for (std::uint32_t i = 0; i < w.parked_count;) {
-    if (w.parked[i].why != Parked::Why::collective || w.parked[i].pc != pc) {
-      ++i;
+    if (ready != w.mask) return false;
+  }
+  if (w.check_races) [[unlikely]]
+    w.block->orders.meet(w, members);
+  return true;
+}
+
+// What the parts bring, in `values`; for lanes that are not there what is in the first's register.
+Brought bring(Warp& w, std::span<const Parked> parts, std::uint64_t (&values)[kLanes]) {
+  Brought all{.a = values};
+  const Op& first = w.code[parts[0].pc];
+  const std::size_t bytes = first.fn == match && (first.flags & kWide) != 0 ? 8 : 4;
+  std::memcpy(values, w.registers + first.a, first.fn == vote ? 4 : kLanes * bytes);
+  for (const Parked& part : parts) {
+    const Op& op = w.code[part.pc];
+    all.here |= part.mask;
+    if (w.undefined != nullptr) all.undefined |= w.undefined->of(op.a) & part.mask;
+    if (op.fn == vote) {
+      values[0] = (values[0] & ~part.mask) | (mask_register(w, op.a) & part.mask);
       continue;
     }
-    w.mask |= w.parked[i].mask;
-    w.parked[i] = w.parked[--w.parked_count];
+    for (std::uint32_t left = part.mask; left != 0; left &= left - 1) {
+      const std::size_t at = static_cast<std::size_t>(__builtin_ctz(left)) * bytes;
+      std::memcpy(reinterpret_cast<std::byte*>(values) + at, w.registers + op.a + at, bytes);
+    }
   }
-  ready = ready_lanes();
-  const std::uint32_t wait = w.mask & ~ready;
-  std::uint32_t key = 0;
-  for (unsigned lane = 0; lane < kLanes; ++lane)
-    if ((wait >> lane & 1) != 0) key |= members[lane];
-  if (wait != 0) w.parked[w.parked_count++] = {pc, wait, key, Parked::Why::collective};
-  if (ready == 0) {
-    next = next_group(w);
-    return false;
+  return all;
+}
+
+// Those of one key met, wherever they are.
+void meet(Warp& w, std::span<const Parked> parts) {
+  for (const Parked& part : parts) {
+    std::uint32_t same = 0;
+    for (const Parked& other : parts) same |= other.key == part.key ? other.mask : 0;
+    if ((same & (0u - same) & part.mask) != 0) w.block->orders.meet(w, same | (part.key & ~w.live));
   }
-  w.mask = ready;
-  w.segment = op;
-  return gathered(op, w);
+}
+
+// The lanes wait for others, and who waited for nobody else goes on with them.
+const Op* come_apart(const Op* op, Warp& w, Part do_part) {
+  count(w, op, 0);
+  park_by_members(op, w, Parked::Why::collective);
+  std::array<Parked, kLanes> ready;
+  std::size_t n = 0;
+  std::uint32_t came = 0;
+  for (const Parked& parked : std::span(w.parked, w.parked_count)) {
+    const Op& there = w.code[parked.pc];
+    if (parked.why != Parked::Why::collective || there.fn != op->fn || there.flags != op->flags ||
+        (parked.key & w.live & ~came_with(w, parked)) != 0)
+      continue;
+    ready[n++] = parked;
+    came |= parked.mask;
+  }
+  if (n == 0) return next_group(w);
+  for (std::uint32_t i = w.parked_count; i-- > 0;)
+    if ((w.parked[i].mask & came) != 0) remove_parked(w, i);
+  const std::span<Parked> parts(ready.data(), n);
+  if (w.check_races) meet(w, parts);
+  alignas(64) std::uint64_t values[kLanes] = {};
+  const Brought brought = bring(w, parts, values);
+  bool begins_to_follow = false;
+  for (Parked& part : parts) {
+    w.mask = 0;
+    for (Parked& other : parts)
+      if (other.pc == part.pc) w.mask |= std::exchange(other.mask, 0);
+    if (w.mask == 0) continue;
+    w.segment = w.code + part.pc;
+    begins_to_follow |= do_part(w.segment, w, brought);
+    count(w, w.segment, 1);
+    wait_at(w, part.pc + 1, w.mask);
+  }
+  return begins_to_follow ? nullptr : next_group(w);
 }
 
 // What comes after an exchange: groups may have met, so the order is looked at again.
@@ -58,6 +107,21 @@ const Op* after(const Op* op, Warp& w) {
   if (w.waiting_count == 0) return op + 1;
   count(w, op, 1);
   return settle(w, static_cast<std::uint32_t>(op + 1 - w.code));
+}
+
+template <Part do_part>
+const Op* exchange(const Op* op, Warp& w) {
+  if (w.check_barriers) [[unlikely]]
+    watch_members(op, w);
+  if (!are_together(op, w)) return come_apart(op, w, do_part);
+  const Brought all{.a = w.registers + op->a,
+                    .here = w.mask,
+                    .undefined = w.undefined == nullptr ? 0 : w.undefined->of(op->a)};
+  if (!do_part(op, w, all)) [[likely]]
+    return after(op, w);
+  count(w, op, 1);
+  wait_at(w, pc_of(op, w) + 1, w.mask);
+  return nullptr;
 }
 
 void write_mask(Warp& w, std::uint32_t slot, std::uint32_t value) {
@@ -120,22 +184,18 @@ inline std::uint32_t sources(const Op* op, Warp& w, std::uint32_t* from) {
 }
 
 // Whether values are undefined from here on (note_shuffled).
-[[gnu::noinline]] bool look_at_sources(const Op* op, Warp& w) {
+[[gnu::noinline]] bool look_at_sources(const Op* op, Warp& w, const Brought& brought) {
   const auto* members = lane_registers<std::uint32_t>(w, op->e);
   if (w.undefined->lanes.empty() && w.mask == kAllLanes && named_by_all(w, members) == kAllLanes)
     return false;
   std::uint32_t from[kLanes];
   sources(op, w, from);
-  return note_shuffled(op, w, from);
+  return note_shuffled(op, w, from, brought.here, brought.undefined);
 }
 
-}  // namespace
-
-const Op* shuffle(const Op* op, Warp& w) {
-  const Op* next = nullptr;
-  if (!gather_members(op, w, next)) return next;
-  const bool begins_to_follow = w.undefined != nullptr && look_at_sources(op, w);
-  const std::uint32_t* a = lane_registers<std::uint32_t>(w, op->a);
+bool shuffle_part(const Op* op, Warp& w, const Brought& brought) {
+  const bool begins_to_follow = w.undefined != nullptr && look_at_sources(op, w, brought);
+  const auto* a = static_cast<const std::uint32_t*>(brought.a);
   std::uint32_t from[kLanes];
   const std::uint32_t holds = sources(op, w, from);
   alignas(64) std::uint32_t value[kLanes];
@@ -144,22 +204,16 @@ const Op* shuffle(const Op* op, Warp& w) {
   for (unsigned lane = 0; lane < kLanes; ++lane)
     d[lane] = (w.mask >> lane & 1) != 0 ? value[lane] : d[lane];
   if (op->imm >= 0) write_mask(w, static_cast<std::uint32_t>(op->imm), holds);
-  if (!begins_to_follow) [[likely]]
-    return after(op, w);
-  count(w, op, 1);
-  wait_at(w, pc_of(op, w) + 1, w.mask);
-  return nullptr;
+  return begins_to_follow;
 }
 
-const Op* vote(const Op* op, Warp& w) {
-  const Op* next = nullptr;
-  if (!gather_members(op, w, next)) return next;
+bool vote_part(const Op* op, Warp& w, const Brought& brought) {
   const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);
-  const std::uint32_t p = mask_register(w, op->a);
+  const std::uint32_t p = *static_cast<const std::uint32_t*>(brought.a);
   std::uint32_t result = 0;
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((w.mask >> lane & 1) == 0) continue;
-    const std::uint32_t who = members[lane] & w.mask, set = p & who;
+    const std::uint32_t who = members[lane] & brought.here, set = p & who;
     switch (static_cast<Vote>(op->flags & 3)) {
       case Vote::all:
         result |= set == who ? 1u << lane : 0;
@@ -176,29 +230,20 @@ const Op* vote(const Op* op, Warp& w) {
     }
   }
   if (static_cast<Vote>(op->flags & 3) != Vote::ballot) write_mask(w, op->d, result);
-  return after(op, w);
+  return false;
 }
 
-const Op* active_mask(const Op* op, Warp& w) {
-  std::uint32_t* d = lane_registers<std::uint32_t>(w, op->d);
-  for (unsigned lane = 0; lane < kLanes; ++lane)
-    if ((w.mask >> lane & 1) != 0) d[lane] = w.mask;
-  return op + 1;
-}
-
-const Op* match(const Op* op, Warp& w) {
-  const Op* next = nullptr;
-  if (!gather_members(op, w, next)) return next;
+bool match_part(const Op* op, Warp& w, const Brought& brought) {
   const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);
   const bool wide = (op->flags & kWide) != 0, all = (op->flags & kHasPredicate) != 0;
   std::uint64_t value[kLanes];
   for (unsigned lane = 0; lane < kLanes; ++lane)
-    value[lane] = wide ? lane_registers<std::uint64_t>(w, op->a)[lane]
-                       : lane_registers<std::uint32_t>(w, op->a)[lane];
+    value[lane] = wide ? static_cast<const std::uint64_t*>(brought.a)[lane]
+                       : static_cast<const std::uint32_t*>(brought.a)[lane];
   std::uint32_t holds = 0;
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((w.mask >> lane & 1) == 0) continue;
-    const std::uint32_t who = members[lane] & w.mask;
+    const std::uint32_t who = members[lane] & brought.here;
     std::uint32_t same = 0;
     for (unsigned other = 0; other < kLanes; ++other)
       if ((who >> other & 1) != 0 && value[other] == value[lane]) same |= 1u << other;
@@ -206,18 +251,16 @@ const Op* match(const Op* op, Warp& w) {
     lane_registers<std::uint32_t>(w, op->d)[lane] = all && same != who ? 0 : same;
   }
   if (all) write_mask(w, op->b, holds);
-  return after(op, w);
+  return false;
 }
 
-const Op* redux(const Op* op, Warp& w) {
-  const Op* next = nullptr;
-  if (!gather_members(op, w, next)) return next;
+bool redux_part(const Op* op, Warp& w, const Brought& brought) {
   const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);
-  const std::uint32_t* a = lane_registers<std::uint32_t>(w, op->a);
+  const auto* a = static_cast<const std::uint32_t*>(brought.a);
   std::uint32_t value[kLanes] = {};
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((w.mask >> lane & 1) == 0) continue;
-    const std::uint32_t who = members[lane] & w.mask;
+    const std::uint32_t who = members[lane] & brought.here;
     bool first = true;
     for (unsigned other = 0; other < kLanes; ++other) {
       if ((who >> other & 1) == 0) continue;
@@ -229,23 +272,36 @@ const Op* redux(const Op* op, Warp& w) {
   std::uint32_t* d = lane_registers<std::uint32_t>(w, op->d);
   for (unsigned lane = 0; lane < kLanes; ++lane)
     if ((w.mask >> lane & 1) != 0) d[lane] = value[lane];
-  return after(op, w);
+  return false;
 }
 
-const Op* elect(const Op* op, Warp& w) {
-  const Op* next = nullptr;
-  if (!gather_members(op, w, next)) return next;
+bool elect_part(const Op* op, Warp& w, const Brought& brought) {
   const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);
   std::uint32_t holds = 0;
   for (unsigned lane = 0; lane < kLanes; ++lane) {
     if ((w.mask >> lane & 1) == 0) continue;
-    const std::uint32_t who = members[lane] & w.mask;
+    const std::uint32_t who = members[lane] & brought.here;
     const auto leader = static_cast<std::uint32_t>(who == 0 ? lane : __builtin_ctz(who));
     lane_registers<std::uint32_t>(w, op->d)[lane] = leader;
     if (leader == lane) holds |= 1u << lane;
   }
   write_mask(w, op->b, holds);
-  return after(op, w);
+  return false;
+}
+
+}  // namespace
+
+const Op* shuffle(const Op* op, Warp& w) { return exchange<shuffle_part>(op, w); }
+const Op* vote(const Op* op, Warp& w) { return exchange<vote_part>(op, w); }
+const Op* match(const Op* op, Warp& w) { return exchange<match_part>(op, w); }
+const Op* redux(const Op* op, Warp& w) { return exchange<redux_part>(op, w); }
+const Op* elect(const Op* op, Warp& w) { return exchange<elect_part>(op, w); }
+
+const Op* active_mask(const Op* op, Warp& w) {
+  std::uint32_t* d = lane_registers<std::uint32_t>(w, op->d);
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    if ((w.mask >> lane & 1) != 0) d[lane] = w.mask;
+  return op + 1;
 }
 
 const Op* pred_and(const Op* op, Warp& w) {

@@ -20,11 +20,7 @@ inline const Op* go(Warp& w, std::uint32_t pc) {
 void wake_parked(Warp& w) {
   for (std::uint32_t i = 0; i < w.parked_count;) {
     const Parked parked = w.parked[i];
-    std::uint32_t here = parked.mask;
-    if (parked.why == Parked::Why::warp_sync)
-      for (std::uint32_t j = 0; j < w.parked_count; ++j)
-        if (w.parked[j].why == parked.why && w.parked[j].key == parked.key)
-          here |= w.parked[j].mask;
+    const std::uint32_t here = came_with(w, parked);
     if (parked.why == Parked::Why::barrier || (parked.key & w.live & ~here) != 0) {
       ++i;
       continue;
@@ -48,6 +44,33 @@ void wake_parked(Warp& w) {
 }
 
 }  // namespace
+
+void park_by_members(const Op* op, Warp& w, Parked::Why why) {
+  const std::uint32_t* members = lane_registers<std::uint32_t>(w, op->e);
+  for (std::uint32_t left = w.mask; left != 0;) {
+    const std::uint32_t key = members[__builtin_ctz(left)];
+    std::uint32_t same = 0;
+    for (unsigned lane = 0; lane < kLanes; ++lane)
+      if ((left >> lane & 1) != 0 && members[lane] == key) same |= 1u << lane;
+    const Parked& parked = w.parked[w.parked_count++] = {pc_of(op, w), same, key, why};
+    if (w.check_barriers) watch_absent(w, parked);
+    left &= ~same;
+  }
+}
+
+std::uint32_t came_with(const Warp& w, const Parked& parked) {
+  const Op& op = w.code[parked.pc];
+  std::uint32_t here = 0;
+  for (std::uint32_t i = 0; i < w.parked_count; ++i) {
+    const Parked& other = w.parked[i];
+    const Op& there = w.code[other.pc];
+    const bool together = other.why == Parked::Why::collective && other.pc == parked.pc;
+    if (other.why == parked.why && (other.key == parked.key || together) && there.fn == op.fn &&
+        there.flags == op.flags)
+      here |= other.mask;
+  }
+  return here;
+}
 
 void remove_parked(Warp& w, std::uint32_t i) { w.parked[i] = w.parked[--w.parked_count]; }
 
@@ -141,7 +164,9 @@ void lanes_exited(Warp& w, std::uint32_t mask) {
   Block& block = *w.block;
   block.live_threads -= static_cast<std::uint32_t>(__builtin_popcount(mask));
   if (block.run->program->barriers != 0) lanes_left_barriers(w, mask);
-  if (w.parked_count != 0) wake_parked(w);
+  if (w.parked_count == 0) return;
+  if (w.check_barriers) watch_ended(w, mask);
+  wake_parked(w);
 }
 
 namespace control {
@@ -230,14 +255,7 @@ const Op* bar_warp(const Op* op, Warp& w) {
     return op + 1;
   }
   count(w, op, 1);
-  for (std::uint32_t left = w.mask; left != 0;) {
-    const std::uint32_t key = members[__builtin_ctz(left)];
-    std::uint32_t same = 0;
-    for (unsigned lane = 0; lane < kLanes; ++lane)
-      if ((left >> lane & 1) != 0 && members[lane] == key) same |= 1u << lane;
-    w.parked[w.parked_count++] = {pc_of(op, w), same, key, Parked::Why::warp_sync};
-    left &= ~same;
-  }
+  park_by_members(op, w, Parked::Why::warp_sync);
   wake_parked(w);
   return next_group(w);
 }

@@ -137,17 +137,17 @@ void Undefined::set(std::uint32_t slot, std::uint32_t mask, std::uint32_t now) {
     lanes[slot] = all;
 }
 
-bool note_shuffled(const Op* op, Warp& w, const std::uint32_t* from) {
+bool note_shuffled(const Op* op, Warp& w, const std::uint32_t* from, std::uint32_t here,
+                   std::uint32_t before) {
   Undefined& undefined = *w.undefined;
   const bool followed = !undefined.lanes.empty();
   const auto* members = lane_registers<std::uint32_t>(w, op->e);
   if (!followed && undefined.left == 0) return false;
-  const std::uint32_t before = undefined.of(op->a);
   std::uint32_t lanes = 0;
   for (std::uint32_t left = w.mask; left != 0; left &= left - 1) {
     const auto lane = static_cast<unsigned>(__builtin_ctz(left));
     const std::uint32_t other = from[lane] & 31;
-    const bool there = (w.mask & members[lane]) >> other & 1;
+    const bool there = (here & members[lane]) >> other & 1;
     if (there && (before >> other & 1) == 0) continue;
     lanes |= 1u << lane;
     if (there) continue;

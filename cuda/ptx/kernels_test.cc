@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
+#include "base/test_rounds.h"
 #include "ptx/testing/machine_fixture.h"
 
 namespace partita::ptx {
@@ -111,6 +113,22 @@ std::string reduction(const std::string& load, const std::string& store, const s
   return text;
 }
 
+// The upper half of each warp goes past what comes before J.
+const std::string kPast = "mov.u32 %r10, %r1; setp.ge.u32 %p1, %r6, 16; @%p1 bra J;";
+const std::string kRest = "J: st.global.u32 [%rd3], %r10;";
+const std::string kAsk = "shfl.sync.idx.b32 %r10, %r1, 3, 31, -1;";
+const std::string kWarp = "bar.warp.sync -1;";
+// Rounds of a loop in which ever fewer lanes come to the shuffle.
+const std::string kFewer =
+    "mov.u32 %r10, %r1; mov.u32 %r12, 16; L: setp.ge.u32 %p1, %r6, %r12; @%p1 bra J;"
+    "shfl.sync.down.b32 %r11, %r10, %r12, 31, -1; add.u32 %r10, %r10, %r11; J: "
+    "shr.u32 %r12, %r12, 1; setp.ne.u32 %p2, %r12, 0; @%p2 bra L;";
+// Lanes of the warp that are done leave this loop for where `to` says, one in each round.
+std::string rounds(const std::string& sync, const std::string& to) {
+  return "mov.u32 %r10, 0; L: setp.ge.u32 %p1, %r10, %r6; @%p1 bra " + to + ";" + sync +
+         "add.u32 %r10, %r10, 1; bra L;";
+}
+
 const std::vector<Sample> kFaulty = {
     {"a neighbour's element without a barrier", "race", kWrite + kNeighbour},
     {"read, then written by the neighbour", "race",
@@ -196,6 +214,28 @@ const std::vector<Sample> kFaulty = {
      kHalves + "bar.sync 0; bra E; A: shfl.sync.idx.b32 %r10, %r1, 0, 31, -1;", 32},
     {"a barrier of the warp that half of it never comes to", "deadlock",
      kHalves + "bar.sync 0; bra E; A: bar.warp.sync -1;", 32},
+    {"a shuffle that half of the warp goes past", "divergence", kPast + kAsk + kRest, 32},
+    {"a barrier of the warp that half of it goes past", "divergence",
+     kPast + "bar.warp.sync 0xfffffff;" + kRest, 32},
+    {"a vote that half of the warp goes past", "divergence",
+     kPast + "vote.sync.ballot.b32 %r10, %p1, -1;" + kRest, 32},
+    {"a sum that half of the warp goes past", "divergence",
+     kPast + "redux.sync.add.u32 %r10, %r1, -1;" + kRest, 32},
+    {"a match that half of the warp goes past", "divergence",
+     kPast + "match.any.sync.b32 %r10, %r1, -1;" + kRest, 32},
+    {"a neighbour's element behind a barrier of half of the warp", "divergence",
+     kWrite + kPast + kWarp + of_lane(16) + kRest, 32},
+    {"an exchange that some go past where others have returned", "divergence",
+     "setp.ge.u32 %p2, %r6, 28; @%p2 bra E;" + kPast + kAsk + kRest, 64},
+    {"an exchange that half of the warp does something else for", "divergence",
+     "setp.ge.u32 %p1, %r6, 16; @%p1 bra H;" + kAsk + "bra J; H: add.u32 %r10, %r1, 1;" + kRest,
+     32},
+    {"an exchange that half of the warp goes past, and more behind it", "divergence",
+     kPast + kAsk + "J: setp.gt.u32 %p2, %r6, 3; @%p2 bra E;" + kStore, 32},
+    {"rounds of a loop that fewer and fewer lanes take part in", "divergence", kFewer, 32},
+    {"rounds that fewer lanes take part in, and a store", "divergence", kFewer + kStore, 32},
+    {"a barrier of the warp for one lane", "divergence",
+     "setp.ne.u32 %p1, %r6, 0; @%p1 bra J;" + kWarp + kRest, 32},
     {"over the end of an array into the next", "out of bounds",
      "add.u32 %r10, %r5, 960; st.shared.u32 [%r10], %r1;"},
     {"before the begin of an array", "out of bounds",
@@ -367,6 +407,35 @@ const std::vector<Sample> kRight = {
     {"some return, the others exchange", "none",
      "setp.ge.u32 %p1, %r6, 16; @%p1 exit; shfl.sync.down.b32 %r10, %r1, 8, 31, 0xffff;"
      "bar.warp.sync 0xffff;"},
+    {"some return, the others exchange with all who are left", "none",
+     kPast + kAsk + kStore + kWarp + "vote.sync.ballot.b32 %r10, %p1, -1; bra E; J:", 32},
+    {"some return from one of two conditions, the others exchange", "none",
+     "setp.ge.u32 %p1, %r6, 28; @%p1 bra E; setp.lt.u32 %p2, %r6, 4; @%p2 bra E;" + kWarp +
+         "shfl.sync.bfly.b32 %r10, %r1, 4, 31, -1; setp.lt.u32 %p3, %r6, 24;"
+         "@%p3 st.global.u32 [%rd3], %r1;",
+     64},
+    {"some store and return, the others exchange", "none",
+     kPast + kAsk + kStore + "bra E; J: st.global.u32 [%rd3+4096], %r10;", 32},
+    {"a loop that lanes return from", "none", rounds(kWarp, "E"), 32},
+    {"a loop that lanes store and return from", "none", rounds(kWarp, "J") + kRest, 32},
+    {"a loop that lanes return from, some behind the others", "none",
+     rounds(kWarp + "xor.b32 %r11, %r10, %r1; and.b32 %r11, %r11, 1; setp.eq.u32 %p2, %r11, 0;"
+                    "@%p2 bra K; add.u32 %r10, %r10, 1; bra L; K: ",
+            "E"),
+     32},
+    {"a loop that each takes another way through, with a return", "none",
+     "mov.u32 %r10, 0; L: setp.gt.u32 %p1, %r10, 7; @%p1 bra E; add.u32 %r10, %r10, 1;" + kWarp +
+         "and.b32 %r11, %r6, 3; setp.eq.u32 %p2, %r11, 0; @%p2 bra L; mov.u32 %r12, 9;"
+         "K: sub.u32 %r12, %r12, 1; setp.ne.u32 %p3, %r12, 0; @%p3 bra K; bra L;",
+     32},
+    {"an exchange in both branches", "none",
+     "setp.ge.u32 %p1, %r6, 16; @%p1 bra H;" + kAsk +
+         "bra J; H: shfl.sync.idx.b32 %r10, %r1, 20, 31, -1;" + kRest,
+     32},
+    {"an exchange in both branches of a tile", "none",
+     kTile8 + "and.b32 %r11, %r6, 1; setp.eq.u32 %p1, %r11, 0;" + kWrite +
+         "@%p1 bra H; vote.sync.ballot.b32 %r10, %p1, %r31;" + of_lane(1) +
+         "bra J; H: vote.sync.ballot.b32 %r12, %p1, %r31;" + of_lane(2) + kRest},
     {"bytes of one word", "none",
      "add.u32 %r10, %r4, %r1; cvt.u16.u32 %rs1, %r1; st.shared.u8 [%r10], %rs1;"},
     {"an address that starts before its array", "none",
@@ -478,6 +547,77 @@ TEST(Kernels, FaultsAreFound) {
 TEST(Kernels, RightOnesAreNotAccused) {
   EXPECT_GE(kRight.size(), 40U);
   for (const Sample& sample : kRight) EXPECT_EQ(found(sample), "none") << sample.what;
+}
+
+// Random kernels of exchanges that all lanes come to who have not returned; on the way they branch,
+// go round and return, as few or as many as it falls.
+class RightAuthor {
+ public:
+  explicit RightAuthor(Rng& rng) : rng_(rng) {}
+  std::string body() { return "mov.u32 %r10, %r1;" + together(0); }
+
+ private:
+  std::string label() { return "T" + std::to_string(labels_++); }
+  std::string some_lanes(const std::string& to) {
+    const std::string bit = std::to_string(rng_.below(32));
+    return "xor.b32 %r11, %r6, " + bit + "; setp.lt.u32 %p1, %r11, " +
+           std::to_string(1 + rng_.below(31)) + "; @%p1 bra " + to + ";";
+  }
+  std::string apart(int depth) {  // by some of the lanes
+    const std::string skip = label(), end = label();
+    switch (rng_.below(depth > 2 ? 2 : 5)) {
+      case 0:
+        return "add.u32 %r10, %r10, %r6;";
+      case 1:
+        return kStore;
+      case 2:
+        return some_lanes(skip) + apart(depth + 1) + (rng_.below(2) == 0 ? "exit;" : "bra E;") +
+               skip + ": ";
+      case 3:
+        return some_lanes(skip) + apart(depth + 1) + "bra " + end + ";" + skip + ": " +
+               apart(depth + 1) + end + ": ";
+      default:
+        return apart(depth + 1) + apart(depth + 1);
+    }
+  }
+  std::string together(int depth) {  // by all that are left
+    static const char* const kExchanges[] = {
+        "bar.warp.sync -1;", "redux.sync.add.u32 %r12, %r10, -1; add.u32 %r10, %r10, %r12;",
+        "vote.sync.ballot.b32 %r12, %p1, -1; add.u32 %r10, %r10, %r12;"};
+    std::string text;
+    for (std::uint64_t i = 1 + rng_.below(4); i > 0; --i) {
+      const std::string skip = label(), again = label();
+      const std::string round = "%r" + std::to_string(20 + depth);
+      const std::uint64_t kind = rng_.below(depth > 1 ? 3 : 5);
+      if (kind == 0) text += kExchanges[rng_.below(3)];
+      if (kind == 1) text += apart(0);
+      if (kind == 2) {  // in both branches
+        const std::string same = kExchanges[rng_.below(3)];
+        text += some_lanes(skip) + apart(1) + same + "bra " + again + ";" + skip + ": " + apart(1) +
+                same + again + ": ";
+      }
+      if (kind == 3)  // some go on to the next round before others
+        text += "mov.u32 " + round + ", " + std::to_string(1 + rng_.below(4)) + ";" + again + ": " +
+                together(depth + 1) + "sub.u32 " + round + ", " + round + ", 1; setp.eq.u32 %p2, " +
+                round + ", 0; @%p2 bra " + skip + ";" + some_lanes(again) + apart(1) + "bra " +
+                again + ";" + skip + ": ";
+      if (kind == 4)  // until all have returned
+        text += "mov.u32 " + round + ", " + std::to_string(rng_.below(4)) + ";" + again +
+                ": setp.gt.u32 %p2, " + round + ", %r6; @%p2 bra E; add.u32 " + round + ", " +
+                round + ", 4;" + together(depth + 1) + "bra " + again + ";";
+    }
+    return text;
+  }
+  Rng& rng_;
+  int labels_ = 0;
+};
+
+TEST(Kernels, RandomRightOnesAreNotAccused) {
+  Rng rng(5);
+  for (int round = 0; round < test_rounds(300); ++round) {
+    const std::string body = RightAuthor(rng).body();
+    ASSERT_EQ(found({"random", "none", body, 64}), "none") << body;
+  }
 }
 
 }  // namespace
