@@ -29,7 +29,7 @@ def kill(how, pid):
 
 class Kills(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="partita-kills-")
+        folder = tempfile.TemporaryDirectory(prefix="partita-kills-", ignore_cleanup_errors=True)
         self.addCleanup(folder.cleanup)
         self.path = pathlib.Path(folder.name)
         self.start()

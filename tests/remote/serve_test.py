@@ -26,7 +26,9 @@ def run(*words):
 
 class Serve(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="partita-serve-")
+        # Workers of a server that was killed may still write as they end.
+        self.folder = tempfile.TemporaryDirectory(prefix="partita-serve-",
+                                                  ignore_cleanup_errors=True)
         self.path = pathlib.Path(self.folder.name)
         self.server = None
 
