@@ -96,11 +96,21 @@ struct Progress {  // of the work-groups of a task
   std::atomic<bool> begun = false;
 };
 
+// Each element at once, aligned as SetWork has it: a kernel of another stream may wait for it.
+template <class Element>
+void fill_with(std::span<std::byte> row, Element value) {
+  for (std::size_t at = 0; at < row.size(); at += sizeof value)
+    std::atomic_ref(*reinterpret_cast<Element*>(row.data() + at))
+        .store(value, std::memory_order_relaxed);
+}
+
 void fill(std::span<std::byte> row, std::uint32_t value, std::uint32_t element) {
   if (element == 1)
-    return void(std::memset(row.data(), static_cast<int>(value & 0xff), row.size()));
-  for (std::size_t at = 0; at < row.size(); at += element)
-    std::memcpy(row.data() + at, &value, element);
+    std::memset(row.data(), static_cast<int>(value & 0xff), row.size());
+  else if (element == 2)
+    fill_with(row, static_cast<std::uint16_t>(value));
+  else
+    fill_with(row, value);
 }
 
 }  // namespace
