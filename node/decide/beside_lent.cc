@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "decide/keeping.h"
@@ -40,7 +41,7 @@ class PutBack {
 
   bool done() {
     for (const LentPlace& one : lent_)
-      if (!to_its_gpu(one)) return false;
+      if (!free_of_groups(one) || !to_its_gpu(one)) return false;
     return std::ranges::all_of(plan_.gpus, [&](plan::PlannedGpu& gpu) { return arranged(gpu); });
   }
 
@@ -58,6 +59,60 @@ class PutBack {
   }
   bool is_lent(const plan::PlannedInstance& one) const {
     return std::ranges::count(lent_, one.service, &LentPlace::name) > 0;
+  }
+
+  // A group that has its GPU moves to others that are linked and follow one another: these and its
+  // own change numbers.
+  bool free_of_groups(const LentPlace& one) {
+    const plan::PlannedInstance first = [&] {
+      const plan::PlannedGpu& gpu = gpu_of(one);
+      return gpu.instances.empty() ? plan::PlannedInstance{} : gpu.instances.front();
+    }();
+    if (first.group <= 1) return true;
+    const auto size = static_cast<std::size_t>(first.group);
+    const auto of_service = [&](const plan::PlannedGpu& gpu) {
+      return !gpu.instances.empty() && gpu.instances.front().service == first.service &&
+             gpu.instances.front().group == first.group;
+    };
+    std::vector<int> group;
+    for (const plan::PlannedGpu& gpu : plan_.gpus)
+      if (of_service(gpu)) group.push_back(gpu.index);
+    std::ranges::sort(group);
+    const auto its = std::ranges::find(group, one.gpu) - group.begin();
+    const auto begin = group.begin() + its / first.group * first.group;
+    if (group.end() - begin < first.group) return false;
+    group = std::vector<int>(begin, begin + first.group);
+    const auto is_taken = [&](int index) {
+      const auto found = std::ranges::find(plan_.gpus, index, &plan::PlannedGpu::index);
+      const bool grouped = found != plan_.gpus.end() && !found->instances.empty() &&
+                           found->instances.front().group > 1;
+      return std::ranges::count(lent_, index, &LentPlace::gpu) > 0 ||
+             (grouped && std::ranges::count(group, index) == 0);
+    };
+    for (const plan::FleetEntry& entry : problem_.fleet)
+      for (const std::vector<int>& domain : entry.domains)
+        for (std::size_t at = 0; entry.gpu.name == one.gpu_model && at + size <= domain.size();
+             ++at)
+          if (const std::vector<int> there(&domain[at], &domain[at] + size);
+              std::ranges::none_of(there, is_taken)) {
+            renumber(group, there);
+            return true;
+          }
+    return false;
+  }
+
+  // The GPUs `from` get the numbers `to`, whoever has those the ones that are left.
+  void renumber(const std::vector<int>& from, const std::vector<int>& to) {
+    std::vector<int> left, gone;
+    std::ranges::copy_if(from, std::back_inserter(left),
+                         [&](int index) { return std::ranges::count(to, index) == 0; });
+    std::ranges::copy_if(to, std::back_inserter(gone),
+                         [&](int index) { return std::ranges::count(from, index) == 0; });
+    for (plan::PlannedGpu& gpu : plan_.gpus)
+      if (const auto k = std::ranges::find(from, gpu.index); k != from.end())
+        gpu.index = to[static_cast<std::size_t>(k - from.begin())];
+      else if (const auto j = std::ranges::find(gone, gpu.index); j != gone.end())
+        gpu.index = left[static_cast<std::size_t>(j - gone.begin())];
   }
 
   bool to_its_gpu(const LentPlace& one) {
