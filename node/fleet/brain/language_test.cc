@@ -131,7 +131,7 @@ TEST(LanguageModelsInAFleet, AGroupAroundAGpuThatIsBack) {
   }
 }
 
-// A group makes room for what is lent on its GPUs, where others that follow one another are left.
+// A group has a place beside what is lent exactly where two GPUs that follow one another are left.
 TEST(LanguageModelsInAFleet, GroupsBesideWhatIsLent) {
   NodePlanner planner(language_ground_of_tests());
   for (unsigned lent = 1; lent < 16; ++lent)
