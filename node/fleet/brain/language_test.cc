@@ -152,6 +152,35 @@ TEST(LanguageModelsInAFleet, GroupsBesideWhatIsLent) {
     }
 }
 
+// Of GPUs that are linked one has something lent on it: the group there moves to others that are.
+TEST(LanguageModelsInAFleet, GroupsMoveOffWhatIsLent) {
+  NodePlanner planner(language_ground_of_tests());
+  for (const int each : {2, 3})
+    for (const double rate : {50.0, 340.0, 1210.0}) {
+      NodeRecord node = node_of_tests("n0", 6);
+      for (NodeGpu& gpu : node.gpus) gpu.nvlink = gpu.index / each * each;
+      const auto planned = [&](const Rates& rates, const plan::ServingPlan* before) {
+        const auto services = parse_fleet_services("wanted", services_of_tests(rates))->services;
+        return planner.plan({node, services, 0, before, Moves::any});
+      };
+      const auto before = planned({{"s0", 500}, {"pair", 5}, {"s2", 200}}, nullptr);
+      ASSERT_TRUE(before);
+      node.runs = before->gpus;
+      node.gpus[1].lent = {{"1g.10gb", 6}};
+      const auto beside = planned({{"pair", 11}, {"s0", rate}, {"s1", 30}}, &*before);
+      ASSERT_TRUE(beside) << each << " " << rate << ": " << to_string(beside.error());
+      std::vector<int> on;
+      for (const plan::PlannedGpu& gpu : beside->gpus)
+        if (gpu.instances.front().service == "pair") on.push_back(gpu.index);
+      ASSERT_EQ(on.size() % 2, 0U);
+      for (std::size_t i = 0; i < on.size(); i += 2) {
+        EXPECT_EQ(on[i + 1], on[i] + 1) << each << " " << rate;
+        EXPECT_EQ(on[i] / each, on[i + 1] / each) << each << " " << rate;
+      }
+      EXPECT_EQ(std::ranges::count(on, 1), 0);
+    }
+}
+
 // A node has no other GPUs than those on which a group runs that is not wanted any more.
 TEST(LanguageModelsInAFleet, GpusOfAGroupThatGoesAreForOthers) {
   NodePlanner planner(language_ground_of_tests());
