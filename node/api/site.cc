@@ -160,7 +160,8 @@ ApiSite::ApiSite(serve::Loop& loop, Backend& backend, const ServerOptions& optio
   door_limits.idle_ns = options.limits.idle_ns;
   door_limits.head_ns = options.limits.head_ns;
   door_limits.stream_bytes = options.limits.stream_bytes;
-  late_.at(serve::Loop::now_ns() + kSecondNs);
+  beat_ns_ = serve::Loop::now_ns();
+  late_.at(beat_ns_ + kSecondNs);
   backend_.watch([this, box = postbox_] { box->post([this] { news(); }); });
 }
 
