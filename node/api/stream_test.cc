@@ -157,11 +157,11 @@ TEST_F(StreamTest, ASlowReaderHoldsUpNobodyAndGetsTheNewestOnceItReads) {
   const auto next_large = [&](long version) {  // more than the system's buffers take
     control::Snapshot snapshot = test::fake_snapshot();
     snapshot.version = version;
-    snapshot.doing.assign(12u << 20, 'x');
+    snapshot.doing.assign(6u << 20, 'x');
     agent.set(snapshot);
   };
   next_large(100);
-  RawCaller slow = stream("", 1 << 20);
+  RawCaller slow = stream("", 1 << 16);
   RawCaller quick = stream();
   for (long version = 101; version < 104; ++version) {
     next_large(version);
