@@ -340,8 +340,12 @@ Got<std::uint64_t> Graphs::add_launch(std::uint64_t graph, Nodes after, Kernel& 
   return add_operation(graph, after, node->launch);
 }
 
-Got<std::uint64_t> Graphs::add_set(std::uint64_t graph, Nodes after, const Set& set) {
-  return add_operation(graph, after, set);
+Got<std::uint64_t> Graphs::add_set(std::uint64_t graph, Nodes after, Set set) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (const Status status = all_.host.map_address(lock, set.to); status != kOk)
+    return refused(status);
+  return add_node(lock, graph, after, frame_of(set));
 }
 
 Got<std::uint64_t> Graphs::add_copy_device(std::uint64_t graph, Nodes after,
@@ -553,7 +557,12 @@ Status Graphs::set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kerne
   return set_operation(graph, node, frame_of(made->launch));
 }
 
-Status Graphs::set_set(std::uint64_t graph, std::uint64_t node, const Set& set) {
+Status Graphs::set_set(std::uint64_t graph, std::uint64_t node, Set set) {
+  {
+    Lock lock(core_.mutex);
+    if (const Status status = core_.connected(lock); status != kOk) return status;
+    if (const Status status = all_.host.map_address(lock, set.to); status != kOk) return status;
+  }
   return set_operation(graph, node, frame_of(set));
 }
 

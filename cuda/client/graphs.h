@@ -174,7 +174,7 @@ class Graphs {
   Got<std::uint64_t> add_empty(std::uint64_t graph, Nodes after);
   Got<std::uint64_t> add_launch(std::uint64_t graph, Nodes after, Kernel& kernel,
                                 const LaunchShape& shape, void** parameters);
-  Got<std::uint64_t> add_set(std::uint64_t graph, Nodes after, const Set& set);
+  Got<std::uint64_t> add_set(std::uint64_t graph, Nodes after, Set set);
   Got<std::uint64_t> add_call(std::uint64_t graph, Nodes after, Callback callback);
   Got<std::uint64_t> add_copy_device(std::uint64_t graph, Nodes after, const CopyDevice& copy);
   Got<std::uint64_t> add_copy_in(std::uint64_t graph, Nodes after, std::uint64_t to,
@@ -187,7 +187,7 @@ class Graphs {
   // A kernel node of a graph, or of an executable one, launches something else.
   Status set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,
                     const LaunchShape& shape, void** parameters);
-  Status set_set(std::uint64_t graph, std::uint64_t node, const Set& set);  // a node that sets
+  Status set_set(std::uint64_t graph, std::uint64_t node, Set set);  // a node that sets
   // The executable graph does what the graph does; kUpdateFailure where their nodes differ.
   Status update(std::uint64_t exec, std::uint64_t graph);
   // Memory of the graph: it lies at its address from now on, for as long as the graph or something

@@ -32,7 +32,7 @@ TEST(NvLinks, AreFollowedToWhateverTheyReach) {
     const int gpus = 2 + static_cast<int>(rng.below(7)), switches = static_cast<int>(rng.below(3));
     device::NodeState state = node_of(gpus);
     std::vector<std::vector<bool>> reached(10, std::vector<bool>(10));
-    for (auto links = 1 + rng.below(6); links > 0; --links) {
+    for (auto links = 1 + rng.below(9); links > 0; --links) {
       const auto a = rng.below(static_cast<std::uint64_t>(gpus));
       const auto b = rng.below(static_cast<std::uint64_t>(gpus + switches));
       reached[a][b] = reached[b][a] = true;
@@ -56,6 +56,16 @@ TEST(NvLinks, AreFollowedToWhateverTheyReach) {
     }
   }
   EXPECT_GT(several, 100);
+}
+
+// One GPU joins what is already joined by two others with another one.
+TEST(NvLinks, JoinWholeDomains) {
+  device::NodeState state = node_of(4);
+  state.gpus[0].nvlinks.push_back("switch1");
+  for (const std::size_t gpu : {1, 2, 3}) state.gpus[gpu].nvlinks.push_back("switch0");
+  state.gpus[3].nvlinks.insert(state.gpus[3].nvlinks.end() - 1, "switch1");
+  EXPECT_THAT(device::nvlink_domains(state),
+              ElementsAre(Pair(0, 0), Pair(1, 0), Pair(2, 0), Pair(3, 0)));
 }
 
 TEST(NvLinks, AreUnknownWhereTheDriverDoesNotTell) {

@@ -16,7 +16,7 @@ std::map<int, int> nvlink_domains(const NodeState& state) {
     const int one = domains[gpu.index] = gpu.index;
     for (const std::string& end : gpu.nvlinks) {
       const int other = of_end.try_emplace(end, one).first->second;
-      const auto [least, most] = std::minmax(domains.at(gpu.index), domains.at(other));
+      const auto [least, most] = std::minmax({domains.at(gpu.index), domains.at(other)});
       for (auto& [index, domain] : domains)
         if (domain == most) domain = least;
     }

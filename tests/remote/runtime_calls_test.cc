@@ -104,6 +104,33 @@ TEST_F(RuntimeCalls, SetSpacePinnedMemoryAndNodes) {
   });
 }
 
+// The program sees what a call without a stream set in its own memory, or in both's.
+TEST_F(RuntimeCalls, SetsOfTheProgramsMemoryAreDoneWhenTheyReturn) {
+  run([](const Library& cuda, Program& program) {
+    const Library driver("libcuda.so.1");
+    constexpr std::size_t kBytes = 1 << 16;
+    There<float> zeros(cuda, std::vector<float>(4)), out(cuda, zeros.here);
+    for (const bool is_managed : {false, true}) {
+      std::uint8_t* memory = nullptr;
+      SAME(is_managed ? cuda.call("cudaMallocManaged", &memory, kBytes, 1U)
+                      : cuda.call("cudaMallocHost", &memory, kBytes),
+           0);
+      for (std::uint8_t value = 1; value < 40; ++value) {
+        void* const to = memory;
+        const auto address = reinterpret_cast<std::uint64_t>(to);
+        if (value == 20)  // the device has it from now on
+          SAME(program.launch(program.vadd, {1}, {1}, kNoStream, to, zeros.at, out.at, 4U), 0);
+        SAME(value % 3 == 0 ? cuda.call("cudaMemset", to, int{value}, kBytes)
+             : value % 3 == 1
+                 ? cuda.call("cudaMemset2D", to, kBytes / 4, int{value}, kBytes / 4, std::size_t{4})
+                 : driver.call("cuMemsetD8_v2", address, value, kBytes),
+             0);
+        SAME(std::count(memory, memory + kBytes, value), std::ptrdiff_t{kBytes});
+      }
+    }
+  });
+}
+
 // Refused where it is asked for; the session goes on.
 TEST_F(RuntimeCalls, SizesThatCannotBe) {
   run([](const Library& cuda, Program&) {
@@ -128,7 +155,37 @@ TEST_F(RuntimeCalls, SizesThatCannotBe) {
     SAME(cuda.call("cudaMemcpy2D", bytes.begin(), kHalf, static_cast<const void*>(bytes.begin()),
                    std::size_t{8}, std::size_t{8}, std::size_t{3}, 3),
          1);
+    const void* const from = bytes.begin();
+    for (const int kind : {1, 2, 3})  // more bytes than numbers have
+      SAME(
+          cuda.call("cudaMemcpy2D", bytes.begin(), kHalf, from, kHalf, kHalf, std::size_t{2}, kind),
+          1);
+    SAME(cuda.call("cudaMallocPitch", &memory, &pitch, ~kZero, std::size_t{1}), 2);
+    SAME(cuda.call("cudaMalloc3D", &space, Extent{~kZero, 1, 1}), 2);
+    // Nothing, however often.
+    space = {bytes.begin(), 8, 8, 8};
+    SAME(cuda.call("cudaMemset3D", space, 0, Extent{0, 8, ~kZero}), 0);
+    SAME(cuda.call("cudaMemset3D", space, 0, Extent{8, 0, ~kZero}), 0);
     NEED(bytes.now() == bytes.here);
+  });
+}
+
+TEST_F(RuntimeCalls, SizesThatCannotBeForTheDriver) {
+  run([](const Library&, Program&) {
+    const Library driver("libcuda.so.1");
+    constexpr std::size_t kLarge = std::size_t{1} << 40;
+    std::uint64_t memory = 0;
+    std::size_t pitch = 0;
+    SAME(driver.call("cuMemAllocPitch_v2", &memory, &pitch, kLarge, kLarge, 4U), 2);
+    SAME(driver.call("cuMemAllocPitch_v2", &memory, &pitch, ~kZero, std::size_t{1}, 4U), 2);
+    SAME(driver.call("cuMemAlloc_v2", &memory, std::size_t{64}), 0);
+    SAME(driver.call("cuMemsetD16_v2", memory, std::uint16_t{1}, std::size_t{1} << 63), 1);
+    SAME(driver.call("cuMemsetD32_v2", memory, 1U, std::size_t{1} << 62), 1);
+    SAME(driver.call("cuMemsetD32_v2", memory + 2, 1U, std::size_t{1}), 1);  // between two words
+    SAME(
+        driver.call("cuMemsetD2D32_v2", memory, std::size_t{6}, 1U, std::size_t{1}, std::size_t{2}),
+        1);
+    SAME(driver.call("cuCtxSynchronize"), 0);
   });
 }
 
@@ -163,6 +220,41 @@ TEST_F(RuntimeCalls, NodesSetSomethingElse) {
     SAME(cuda.call("cudaGraphExecUpdate", other, graph, static_cast<void*>(nullptr)), 0);
     NEED(launched(other) == (std::vector<std::uint32_t>{11, 9}));
     SAME(cuda.call("cudaGraphExecMemsetNodeSetParams", exec, graph, what), 1);  // no node
+    std::uint8_t* pinned = nullptr;
+    SAME(cuda.call("cudaMallocHost", &pinned, std::size_t{16}), 0);
+    std::fill(pinned, pinned + 16, std::uint8_t{1});
+    auto to_pinned = set;
+    to_pinned.to = pinned, to_pinned.element = 1, to_pinned.width = 5;
+    SAME(cuda.call("cudaGraphExecMemsetNodeSetParams", exec, node,
+                   static_cast<const void*>(&to_pinned)),
+         0);
+    for (const std::ptrdiff_t set_there : {0, 5}) {
+      SAME(std::count(pinned, pinned + 16, 11), set_there);
+      SAME(cuda.call("cudaGraphLaunch", exec, kNoStream), 0);
+      SAME(cuda.call("cudaDeviceSynchronize"), 0);
+    }
+    // What cannot be set is refused at once, and nodes stay as they are.
+    const auto is_refused = [&](auto wrong) {
+      void* new_node = nullptr;
+      const auto* const bad = static_cast<const void*>(&wrong);
+      SAME(cuda.call("cudaGraphExecMemsetNodeSetParams", other, node, bad), 1);
+      SAME(cuda.call("cudaGraphMemsetNodeSetParams", node, bad), 1);
+      SAME(cuda.call("cudaGraphAddMemsetNode", &new_node, graph, static_cast<void**>(nullptr),
+                     kZero, bad),
+           1);
+      NEED(launched(other) == (std::vector<std::uint32_t>{11, 9}));
+    };
+    auto wrong = set;
+    wrong.width = 1 << 20;
+    is_refused(wrong);
+    wrong = set, wrong.height = 2, wrong.pitch = 2;
+    is_refused(wrong);
+    wrong = set, wrong.element = 3;
+    is_refused(wrong);
+    wrong = set, wrong.to = reinterpret_cast<char*>(set.to) + 2;
+    is_refused(wrong);
+    wrong = set, wrong.width = std::size_t{1} << 62;
+    is_refused(wrong);
   });
 }
 

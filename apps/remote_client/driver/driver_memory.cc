@@ -59,8 +59,8 @@ Status copy_2d(const DriverCopy2D* c, void* stream, bool later) {
 }
 
 Status set(DevicePtr to, std::uint32_t value, std::uint32_t element, std::size_t count,
-           void* stream) {
-  return set_rows({place(to), count * element, value, element, count, 1}, stream);
+           void* stream, bool may_be_later) {
+  return set_rows({place(to), 0, value, element, count, 1}, stream, may_be_later);
 }
 
 }  // namespace
@@ -71,10 +71,8 @@ CUDA_EXPORT Status cuMemAlloc_v2(DevicePtr* memory, std::size_t bytes) {
 CUDA_EXPORT Status cuMemAllocPitch_v2(DevicePtr* memory, std::size_t* pitch, std::size_t width,
                                       std::size_t height, unsigned) {
   return guarded([&] {
-    constexpr std::size_t kPitch = 512;
     if (pitch == nullptr) return kInvalidValue;
-    *pitch = (width + kPitch - 1) / kPitch * kPitch;
-    return allocate(memory, *pitch * height);
+    return allocate(memory, pitched(width, height, *pitch));
   });
 }
 CUDA_EXPORT Status cuMemAllocManaged(DevicePtr* memory, std::size_t bytes, unsigned flags) {
@@ -196,31 +194,35 @@ CUDA_EXPORT Status cuMemcpy2DUnaligned_v2(const DriverCopy2D* copy) { return cuM
 // --- sets --------------------------------------------------------------------------------------
 
 CUDA_EXPORT Status cuMemsetD8_v2(DevicePtr to, unsigned char value, std::size_t count) {
-  return guarded([&] { return set(to, value, 1, count, nullptr); });
+  return guarded([&] { return set(to, value, 1, count, nullptr, false); });
 }
 CUDA_EXPORT Status cuMemsetD16_v2(DevicePtr to, unsigned short value, std::size_t count) {
-  return guarded([&] { return set(to, value, 2, count, nullptr); });
+  return guarded([&] { return set(to, value, 2, count, nullptr, false); });
 }
 CUDA_EXPORT Status cuMemsetD32_v2(DevicePtr to, unsigned value, std::size_t count) {
-  return guarded([&] { return set(to, value, 4, count, nullptr); });
+  return guarded([&] { return set(to, value, 4, count, nullptr, false); });
 }
 CUDA_EXPORT Status cuMemsetD2D8_v2(DevicePtr to, std::size_t pitch, unsigned char value,
                                    std::size_t width, std::size_t height) {
-  return guarded([&] { return set_rows({place(to), pitch, value, 1, width, height}, nullptr); });
+  return guarded([&] {
+    return set_rows({place(to), pitch, value, 1, width, height}, nullptr, false);
+  });
 }
 CUDA_EXPORT Status cuMemsetD2D32_v2(DevicePtr to, std::size_t pitch, unsigned value,
                                     std::size_t width, std::size_t height) {
-  return guarded([&] { return set_rows({place(to), pitch, value, 4, width, height}, nullptr); });
+  return guarded([&] {
+    return set_rows({place(to), pitch, value, 4, width, height}, nullptr, false);
+  });
 }
 STREAM_FUNCTION(cuMemsetD8Async, _ptsz,
                 (DevicePtr to, unsigned char value, std::size_t count, void* stream),
-                { return set(to, value, 1, count, stream); })
+                { return set(to, value, 1, count, stream, true); })
 STREAM_FUNCTION(cuMemsetD16Async, _ptsz,
                 (DevicePtr to, unsigned short value, std::size_t count, void* stream),
-                { return set(to, value, 2, count, stream); })
+                { return set(to, value, 2, count, stream, true); })
 STREAM_FUNCTION(cuMemsetD32Async, _ptsz,
                 (DevicePtr to, unsigned value, std::size_t count, void* stream),
-                { return set(to, value, 4, count, stream); })
+                { return set(to, value, 4, count, stream, true); })
 
 CUDA_EXPORT Status cuPointerGetAttribute(void* value, int attribute, DevicePtr pointer) {
   return guarded([&] {

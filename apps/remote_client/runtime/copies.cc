@@ -91,7 +91,8 @@ Status set_pinned(const RowsSet& set, void* stream) {
   const std::uint64_t bytes = set.count * set.element, on = number_of(stream);
   const auto row = session().memory.allocate_on(on, bytes);
   if (!row) return row.error();
-  Status status = set_rows({handle_of(*row), bytes, set.value, set.element, set.count, 1}, stream);
+  Status status =
+      set_rows({handle_of(*row), bytes, set.value, set.element, set.count, 1}, stream, true);
   for (std::size_t i = 0; i < set.rows && status == kOk; ++i)
     status = session().memory.copy_out(on, static_cast<std::byte*>(set.to) + i * set.pitch, *row,
                                        bytes, true);
@@ -168,6 +169,7 @@ Status copy_rows(const RowsCopy& rows, void* stream, bool may_be_later) {
   if (const Status status = session().ready(); status != kOk) return status;
   if (rows.width == 0 || rows.rows == 0) return session().failure();
   if (rows.width > rows.to_pitch || rows.width > rows.from_pitch) return client::kInvalidPitch;
+  if (rows.rows > UINT64_MAX / rows.width) return kInvalidValue;
   if (rows.rows == 1 || (rows.to_pitch == rows.width && rows.from_pitch == rows.width))
     return copy({rows.to, rows.from, rows.width * rows.rows, rows.kind}, stream, may_be_later);
   const Direction direction = direction_of(rows.to, rows.from, rows.kind);
@@ -189,19 +191,43 @@ Status copy_rows(const RowsCopy& rows, void* stream, bool may_be_later) {
   return direction.to_device ? rows_in(rows, stream) : rows_out(rows, stream);
 }
 
-Status set_rows(const RowsSet& set, void* stream) {
+client::Got<bool> sets_device(const RowsSet& set) {
+  std::uint64_t row = 0;
+  const std::uint64_t at = number_of(set.to) | (set.rows > 1 ? set.pitch : 0);
+  if ((set.element != 1 && set.element != 2 && set.element != 4) || at % set.element != 0 ||
+      __builtin_mul_overflow(set.count, std::uint64_t{set.element}, &row) ||
+      (set.rows > 1 && set.pitch < row))
+    return client::refused(kInvalidValue);
+  if (row == 0 || set.rows == 0) return true;
+  const std::uint64_t span = span_of(set.pitch, set.rows, row);
+  if (session().memory.covers(number_of(set.to), span)) return true;
+  return session().host.is_pinned(set.to, span) ? client::Got<bool>(false)
+                                                : client::refused(kInvalidValue);
+}
+
+Status set_rows(const RowsSet& set, void* stream, bool may_be_later) {
   if (const Status status = session().ready(); status != kOk) return status;
   if (set.count == 0 || set.rows == 0) return session().failure();
-  const std::uint64_t row = set.count * set.element, span = span_of(set.pitch, set.rows, row);
-  if (set.rows > 1 && set.pitch < row) return kInvalidValue;
-  if (!session().memory.covers(number_of(set.to), span))
-    return session().host.is_pinned(set.to, span) ? set_pinned(set, stream) : kInvalidValue;
-  return session().memory.set(number_of(stream), Set{.to = {number_of(set.to)},
-                                                     .value = set.value,
-                                                     .element = set.element,
-                                                     .count = set.count,
-                                                     .rows = set.rows,
-                                                     .pitch = set.pitch});
+  const auto is_devices = sets_device(set);
+  if (!is_devices) return is_devices.error();
+  const Status status = *is_devices
+                            ? session().memory.set(number_of(stream), Set{.to = {number_of(set.to)},
+                                                                          .value = set.value,
+                                                                          .element = set.element,
+                                                                          .count = set.count,
+                                                                          .rows = set.rows,
+                                                                          .pitch = set.pitch})
+                            : set_pinned(set, stream);
+  const bool waits =
+      !may_be_later && (!*is_devices || session().managed.block_at(number_of(set.to)));
+  return waits && status == kOk ? session().streams.synchronise(number_of(stream)) : status;
+}
+
+std::uint64_t pitched(std::size_t width, std::size_t rows, std::size_t& pitch) {
+  constexpr std::size_t kPitch = 512;
+  std::uint64_t bytes = 0;
+  pitch = (width + kPitch - 1) / kPitch * kPitch;
+  return pitch < width || __builtin_mul_overflow(pitch, rows, &bytes) ? UINT64_MAX : bytes;
 }
 
 client::Got<client::Block> symbol_of(const void* shadow) {

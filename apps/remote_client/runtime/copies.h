@@ -37,7 +37,13 @@ struct RowsSet {
   std::uint32_t value, element;
   std::size_t count, rows;
 };
-Status set_rows(const RowsSet& set, void* stream);
+Status set_rows(const RowsSet& set, void* stream, bool may_be_later);
+// Whether it sets memory of the device; pinned memory otherwise. Or why it cannot be.
+client::Got<bool> sets_device(const RowsSet& set);
+
+// What so many rows take, each at a multiple of `pitch`; more than there can be where that has no
+// number.
+std::uint64_t pitched(std::size_t width, std::size_t rows, std::size_t& pitch);
 
 // The address of a variable of the device code, by its shadow in the program.
 client::Got<client::Block> symbol_of(const void* shadow);

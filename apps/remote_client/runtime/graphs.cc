@@ -64,13 +64,18 @@ client::LaunchShape shape_of(const KernelNode& node) {
           .shared_bytes = node.shared_bytes};
 }
 
-Set set_of(const MemsetNode& node) {
-  return {.to = {number_of(node.to)},
-          .value = node.value,
-          .element = node.element,
-          .count = node.width,
-          .rows = node.height,
-          .pitch = node.pitch};
+// The server hears of nodes later, and what it refuses then ends the session.
+client::Got<Set> set_of(const MemsetNode* node) {
+  if (node == nullptr) return client::refused(kInvalidValue);
+  const auto is_devices =
+      sets_device({node->to, node->pitch, node->value, node->element, node->width, node->height});
+  if (!is_devices) return client::refused(is_devices.error());
+  return Set{.to = {number_of(node->to)},
+             .value = node->value,
+             .element = node->element,
+             .count = node->width,
+             .rows = node->height,
+             .pitch = node->pitch};
 }
 
 // A copy in space that is one run of bytes.
@@ -272,24 +277,26 @@ CUDA_EXPORT Status cudaGraphAddKernelNode(void** node, void* graph, void* const*
 CUDA_EXPORT Status cudaGraphAddMemsetNode(void** node, void* graph, void* const* after,
                                           std::size_t count, const MemsetNode* what) {
   return guarded([&] {
-    if (what == nullptr) return kInvalidValue;
+    const auto set = set_of(what);
+    if (!set) return set.error();
     return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
-      return session().graphs.add_set(in, behind, set_of(*what));
+      return session().graphs.add_set(in, behind, *set);
     });
   });
 }
 CUDA_EXPORT Status cudaGraphMemsetNodeSetParams(void* node, const MemsetNode* what) {
   return guarded([&] {
-    if (what == nullptr) return kInvalidValue;
     const auto graph = session().graphs.graph_of(number_of(node));
-    return graph ? session().graphs.set_set(*graph, number_of(node), set_of(*what)) : graph.error();
+    if (!graph) return graph.error();
+    const auto set = set_of(what);
+    return set ? session().graphs.set_set(*graph, number_of(node), *set) : set.error();
   });
 }
 CUDA_EXPORT Status cudaGraphExecMemsetNodeSetParams(void* exec, void* node,
                                                     const MemsetNode* what) {
   return guarded([&] {
-    if (what == nullptr) return kInvalidValue;
-    return session().graphs.set_set(number_of(exec), number_of(node), set_of(*what));
+    const auto set = set_of(what);
+    return set ? session().graphs.set_set(number_of(exec), number_of(node), *set) : set.error();
   });
 }
 CUDA_EXPORT Status cudaGraphAddHostNode(void** node, void* graph, void* const* after,

@@ -10,19 +10,12 @@ namespace {
 
 using client::kInvalidValue;
 using client::kOk;
-constexpr std::size_t kPitch = 512;
 
 Status allocate(void** memory, std::size_t bytes) {
   if (memory == nullptr) return kInvalidValue;
   *memory = nullptr;
   if (bytes == 0) return session().ready();
   return give(session().memory.allocate(bytes), memory);
-}
-
-Status allocate_rows(void** memory, std::size_t pitch, std::size_t rows) {
-  std::size_t bytes = 0;
-  if (__builtin_mul_overflow(pitch, rows, &bytes)) return client::kMemoryAllocation;
-  return allocate(memory, bytes);
 }
 
 Status allocate_on(void** memory, std::size_t bytes, void* stream) {
@@ -60,26 +53,31 @@ Status copy_from_symbol(void* to, const void* symbol, std::size_t bytes, std::si
   return copy({to, handle_of(block->address + offset), bytes, kind}, stream, later);
 }
 
-Status set_bytes(void* to, int value, std::size_t count, void* stream, std::size_t pitch = 0,
-                 std::size_t rows = 1) {
+Status set_bytes(void* to, int value, std::size_t count, void* stream, bool later,
+                 std::size_t pitch = 0, std::size_t rows = 1) {
   return set_rows(
       {to, rows > 1 ? pitch : count, static_cast<std::uint32_t>(value & 0xff), 1, count, rows},
-      stream);
+      stream, later);
 }
 
-Status set_space(const Pitched& to, int value, const Place3& extent, void* stream) {
-  Status status = kOk;
-  for (std::size_t z = 0; z < extent.z && status == kOk; ++z)
+// Slices in which there is something.
+std::size_t slices_of(const Place3& extent) {
+  return extent.x == 0 || extent.y == 0 ? 0 : extent.z;
+}
+
+Status set_space(const Pitched& to, int value, const Place3& extent, void* stream, bool later) {
+  Status status = session().ready();
+  for (std::size_t z = 0; z < slices_of(extent) && status == kOk; ++z)
     status = set_bytes(static_cast<std::byte*>(to.memory) + z * to.height * to.pitch, value,
-                       extent.x, stream, to.pitch, extent.y);
+                       extent.x, stream, later, to.pitch, extent.y);
   return status;
 }
 
 Status copy_space(const Copy3& c, void* stream, bool later) {
   if (c.from_array != nullptr || c.to_array != nullptr)
     return copy_space_with_arrays(c, stream, later);
-  Status status = kOk;
-  for (std::size_t z = 0; z < c.extent.z && status == kOk; ++z) {
+  Status status = session().ready();
+  for (std::size_t z = 0; z < slices_of(c.extent) && status == kOk; ++z) {
     const auto at = [z](const Pitched& memory, const Place3& place) {
       return static_cast<std::byte*>(memory.memory) +
              ((place.z + z) * memory.height + place.y) * memory.pitch + place.x;
@@ -120,18 +118,16 @@ CUDA_EXPORT Status cudaMallocPitch(void** memory, std::size_t* pitch, std::size_
                                    std::size_t height) {
   return guarded([&] {
     if (pitch == nullptr) return kInvalidValue;
-    *pitch = (width + kPitch - 1) / kPitch * kPitch;
-    return allocate_rows(memory, *pitch, height);
+    return allocate(memory, pitched(width, height, *pitch));
   });
 }
 CUDA_EXPORT Status cudaMalloc3D(Pitched* made, Place3 extent) {
   return guarded([&] {
     if (made == nullptr) return kInvalidValue;
-    const std::size_t pitch = (extent.x + kPitch - 1) / kPitch * kPitch;
-    *made = {nullptr, pitch, extent.x, extent.y};
     std::size_t rows = 0;
+    *made = {nullptr, 0, extent.x, extent.y};
     if (__builtin_mul_overflow(extent.y, extent.z, &rows)) return client::kMemoryAllocation;
-    return allocate_rows(&made->memory, pitch, rows);
+    return allocate(&made->memory, pitched(extent.x, rows, made->pitch));
   });
 }
 STREAM_FUNCTION(cudaMallocAsync, _ptsz, (void** memory, std::size_t bytes, void* stream),
@@ -244,20 +240,20 @@ CUDA_EXPORT Status cudaGetSymbolSize(std::size_t* size, const void* symbol) {
 // --- sets ----------------------------------------------------------------------------------
 
 DEFAULT_FUNCTION(cudaMemset, (void* to, int value, std::size_t count),
-                 { return set_bytes(to, value, count, stream); })
+                 { return set_bytes(to, value, count, stream, false); })
 STREAM_FUNCTION(cudaMemsetAsync, _ptsz, (void* to, int value, std::size_t count, void* stream),
-                { return set_bytes(to, value, count, stream); })
+                { return set_bytes(to, value, count, stream, true); })
 DEFAULT_FUNCTION(cudaMemset2D,
                  (void* to, std::size_t pitch, int value, std::size_t width, std::size_t height),
-                 { return set_bytes(to, value, width, stream, pitch, height); })
+                 { return set_bytes(to, value, width, stream, false, pitch, height); })
 STREAM_FUNCTION(cudaMemset2DAsync, _ptsz,
                 (void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
                  void* stream),
-                { return set_bytes(to, value, width, stream, pitch, height); })
+                { return set_bytes(to, value, width, stream, true, pitch, height); })
 DEFAULT_FUNCTION(cudaMemset3D, (Pitched to, int value, Place3 extent),
-                 { return set_space(to, value, extent, stream); })
+                 { return set_space(to, value, extent, stream, false); })
 STREAM_FUNCTION(cudaMemset3DAsync, _ptsz, (Pitched to, int value, Place3 extent, void* stream),
-                { return set_space(to, value, extent, stream); })
+                { return set_space(to, value, extent, stream, true); })
 
 // --- pointers and pools --------------------------------------------------------------------
 
