@@ -320,10 +320,7 @@ Return nvmlDeviceGetPowerManagementDefaultLimit(Device device, unsigned* milliwa
   return figure(device, milliwatts, &Figures::limit_w, 1000);
 }
 Return nvmlDeviceGetEnforcedPowerLimit(Device device, unsigned* milliwatts) {
-  return on_power(device, given(milliwatts), [&](const Target& target, const SimPower& power) {
-    if (figures_of(*target.gpu.model).limit_w == 0) return Return::not_supported;
-    return answer(milliwatts, limit_mw(target, power));
-  });
+  return nvmlDeviceGetPowerManagementLimit(device, milliwatts);
 }
 Return nvmlDeviceGetTotalEnergyConsumption(Device device, unsigned long long* millijoules) {
   return moment(device, millijoules,

@@ -116,6 +116,13 @@ std::string cut(std::string_view text, double size, double width) {
   return elided(text, width / size, em);
 }
 
+AxisScale axis_scale(double low, double high, int steps) {
+  if (!(high > low)) high = low + 1;
+  const double rough = (high - low) / steps, power = std::pow(10, std::floor(std::log10(rough)));
+  const double step = power * (rough / power > 5 ? 10 : rough / power > 2 ? 5 : 2);
+  return {std::floor(low / step) * step, std::ceil(high / step) * step, step};
+}
+
 std::string hex(Rgb c) { return fmt::format("#{:02x}{:02x}{:02x}", c.red, c.green, c.blue); }
 
 }  // namespace partita::forms

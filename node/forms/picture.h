@@ -56,4 +56,10 @@ double text_width(std::string_view text, double size);
 // The text without as much of its middle as makes it `width` pixels wide.
 std::string cut(std::string_view text, double size, double width);
 
+// Round numbers around what an axis shows, about `steps` steps between them.
+struct AxisScale {
+  double low = 0, high = 1, step = 1;
+};
+AxisScale axis_scale(double low, double high, int steps);
+
 }  // namespace partita::forms

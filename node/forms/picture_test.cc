@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "base/rng.h"
 #include "base/testing/sight.h"
 #include "forms/serving_forms.h"
 #include "forms/svg_page.h"
@@ -311,6 +312,25 @@ RC_GTEST_PROP(Pictures, DrawAnyPlan, (const std::vector<std::string>& names)) {
   RC_ASSERT(pieces_in(svg, "<g class=\"instance on\">") == instances);
   for (const std::string& text : {svg, plan_text(plan, picture_catalogue(), {})})
     for (const char c : text) RC_ASSERT(static_cast<unsigned char>(c) >= 0x20 || c == '\n');
+}
+
+// Steps of 2, 5 or 10 times a power of ten, no more of them than asked for and not many fewer.
+TEST(AxisScales, AreRoundNumbersAroundTheValues) {
+  Rng rng(5);
+  for (int i = 0; i < 2000; ++i) {
+    const double low = 2000 * rng.uniform() - 1000;
+    const double high = low + std::pow(10, 8 * rng.uniform() - 4);
+    const int steps = 4 + i % 2;
+    const AxisScale scale = axis_scale(low, high, steps);
+    const double least = (high - low) / steps, slack = 1e-9 * std::abs(low);
+    EXPECT_GE(scale.step, least * (1 - 1e-9));
+    EXPECT_LE(scale.step, 2.5 * least * (1 + 1e-9));
+    EXPECT_LE(scale.low, low + slack);
+    EXPECT_GT(scale.low, low - scale.step - slack);
+    EXPECT_GE(scale.high, high - slack);
+    EXPECT_LT(scale.high, high + scale.step + slack);
+  }
+  EXPECT_GT(axis_scale(3, 3, 5).high, 3);
 }
 
 }  // namespace

@@ -18,17 +18,6 @@ constexpr int kPanelsWidth = 960, kPanelLeft = 74, kPanelsHeight = 170, kPanelGa
 constexpr const char* kLevelStroke =
     "stroke=\"#b3261e\" stroke-width=\"1.5\" stroke-dasharray=\"6 4\"";
 
-struct PanelScale {
-  double low = 0, high = 1, step = 1;
-};
-
-PanelScale panel_scale(double low, double high) {
-  if (!(high > low)) high = low + 1;
-  const double rough = (high - low) / 4, power = std::pow(10, std::floor(std::log10(rough)));
-  const double step = power * (rough / power > 5 ? 10 : rough / power > 2 ? 5 : 2);
-  return {std::floor(low / step) * step, std::ceil(high / step) * step, step};
-}
-
 // The lines as they are drawn: of a whole, sums from the first on.
 std::vector<std::vector<double>> drawn_lines(const TimePanel& panel, std::size_t times) {
   std::vector<std::vector<double>> values;
@@ -41,7 +30,7 @@ std::vector<std::vector<double>> drawn_lines(const TimePanel& panel, std::size_t
   return values;
 }
 
-PanelScale scale_of_panel(const TimePanel& panel, const std::vector<std::vector<double>>& values) {
+AxisScale scale_of_panel(const TimePanel& panel, const std::vector<std::vector<double>>& values) {
   double low = panel.stacked || panel.from_zero ? 0 : HUGE_VAL, high = -HUGE_VAL;
   for (const std::vector<double>& line : values)
     for (const double value : line) {
@@ -52,13 +41,13 @@ PanelScale scale_of_panel(const TimePanel& panel, const std::vector<std::vector<
     low = std::min(low, level.value);
     high = std::max(high, level.value);
   }
-  return std::isfinite(low) && std::isfinite(high) ? panel_scale(low, high) : PanelScale{};
+  return std::isfinite(low) && std::isfinite(high) ? axis_scale(low, high, 4) : AxisScale{};
 }
 
 // A panel's place on the page.
 struct PanelPlace {
   double top = 0;
-  PanelScale y;
+  AxisScale y;
   double first_s = 0, last_s = 1;
 
   double across(double at) const {
@@ -153,7 +142,7 @@ std::string time_panels_svg(const TimePanels& plot) {
     top += kPanelsHeight + kPanelGap;
   }
   const double foot = top - kPanelGap + 18;
-  const PanelScale x = panel_scale(place.first_s, place.last_s);
+  const AxisScale x = axis_scale(place.first_s, place.last_s, 4);
   for (double at = x.low; at <= place.last_s + 1e-9 * x.step; at += x.step)
     if (at >= place.first_s)
       page.note(place.across(at) - 8, foot, at == 0 ? std::string("0") : duration_text(at));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/check.h"
@@ -18,18 +17,6 @@ namespace {
 
 constexpr int kPlotWidth = 900, kPlotHeight = 320, kPlotLeft = 70;
 constexpr std::size_t kMostPoints = 1200;  // of one line; more cannot be told apart
-
-struct Scale {
-  double low = 0, high = 1, step = 1;
-};
-
-// Round numbers around the values, some five steps.
-Scale scale_of(double low, double high) {
-  if (!(high > low)) high = low + 1;
-  const double rough = (high - low) / 5, power = std::pow(10, std::floor(std::log10(rough)));
-  const double step = power * (rough / power > 5 ? 10 : rough / power > 2 ? 5 : 2);
-  return {std::floor(low / step) * step, std::ceil(high / step) * step, step};
-}
 
 std::vector<const TimeLine*> shown_lines(const TimePlot& plot) {
   std::vector<const TimeLine*> lines;
@@ -76,8 +63,8 @@ std::string time_plot_svg(const TimePlot& plot) {
     low = std::min(low, level.value);
     high = std::max(high, level.value);
   }
-  const Scale y = scale_of(low, high);
-  const Scale x = scale_of(plot.seconds.front(), plot.seconds.back());
+  const AxisScale y = axis_scale(low, high, 5);
+  const AxisScale x = axis_scale(plot.seconds.front(), plot.seconds.back(), 5);
   SvgPage page;
   const int width = kPlotLeft + kPlotWidth + 2 * kPageMargin;
   const int top = page.head(plot.title, plot.subtitle, width) + 10;
