@@ -529,6 +529,25 @@ TEST(Grid, LongBlocksGiveWayAndEnd) {
   expect_long_blocks(r.out, 4);
 }
 
+// As each holds its registers, few of them are under way at a time, however many there are.
+TEST(Grid, LongBlocksAreFewAtATime) {
+  const std::string body = R"(
+atom.global.add.u32 %r13, [count], 1; add.u32 %r13, %r13, 1; red.global.max.u32 [most], %r13;
+mov.u32 %r10, 0;
+MORE: add.u32 %r10, %r10, 1; setp.lt.u32 %p1, %r10, 40000; @%p1 bra MORE;
+red.global.add.u32 [count], -1; ld.global.u32 %r9, [most];
+)";
+  Device device(asking(body, ".global .u32 count;\n.global .u32 most;\n"));
+  const Words none(300);
+  const std::uint64_t at = device.upload(none), out = device.upload(none);
+  Launch launch = device.launch("k", {300}, {1}, Parameters().add(at).add(out));
+  launch.units = 8;  // 256 of them
+  EXPECT_THAT(device.run(launch)->faults(), IsEmpty());
+  const Words most = device.download<std::uint32_t>(out, 300);
+  EXPECT_GE(std::ranges::max(most), 2u);
+  EXPECT_LE(std::ranges::max(most), 8u);
+}
+
 // The same on two threads that leave whenever they may: every block runs once, to its end.
 TEST(Grid, ALaunchThatLeavesItsThreadsGoesOn) {
   for (const std::uint32_t blocks : {70U, 3000U}) {  // groups of one block, of two

@@ -128,8 +128,12 @@ bool start_warp(RunCore& run, Block& block, std::uint32_t warp) {
   return true;
 }
 
+// Others may begin the blocks that this worker ends: it keeps no more frames than it can use.
 void end_warp(Block& block, std::uint32_t warp) {
-  if (block.frames[warp] != nullptr) block.worker->spare.push_back(std::move(block.frames[warp]));
+  Worker& worker = *block.worker;
+  std::unique_ptr<Frame> frame = std::move(block.frames[warp]);
+  if (frame != nullptr && worker.spare.size() < (worker.blocks.size() + 1) * block.warps.size())
+    worker.spare.push_back(std::move(frame));
 }
 
 bool run_warp(RunCore& run, Block& block, std::uint32_t warp) {
@@ -217,6 +221,21 @@ std::string stuck(RunCore& run, std::uint64_t mine) {
       std::chrono::duration_cast<std::chrono::seconds>(run.launch.patience).count(), left);
 }
 
+// Whether one more block may begin before one of those under way has ended. Those that take long are
+// few, as each holds memory; twice as many where each has had some turns and none has ended.
+bool may_begin(RunCore& run) {
+  if (const std::uint64_t done = run.warp_instructions; done != run.done_at_turn) {
+    run.done_at_turn = done;
+    run.turns = 0;
+  }
+  const std::uint64_t waiting = run.paused.size();
+  if (waiting >= run.most_paused && ++run.turns > kTurnsOfAll * (waiting + 1)) {
+    run.most_paused = std::min(2 * run.most_paused, run.resident);
+    run.turns = 0;
+  }
+  return waiting < run.most_paused;
+}
+
 // A block of a plain launch may wait for what others do, and not be the last of those that the
 // device is said to hold: after some turns it waits behind them.
 void give_way(RunCore& run, Worker& worker) {
@@ -225,10 +244,10 @@ void give_way(RunCore& run, Worker& worker) {
   std::string trouble;
   {
     const std::scoped_lock lock(run.mutex);
-    const bool room = run.paused.size() < run.resident;
-    if (room && mine.first == mine.last) mine = take_blocks(run);
-    if (!room) trouble = stuck(run, mine.last - mine.first);
-    if (!room || mine.first == mine.last) {
+    const bool begins = may_begin(run);
+    if (begins && mine.first == mine.last) mine = take_blocks(run);
+    if (run.paused.size() >= run.resident) trouble = stuck(run, mine.last - mine.first);
+    if (!begins || mine.first == mine.last) {
       if (run.paused.empty()) return;
       next = std::move(run.paused.front());
       run.paused.pop_front();

@@ -25,6 +25,7 @@ inline constexpr std::int32_t kSliceBranches = 256;  // then stop and fairness a
 inline constexpr std::uint32_t kFairSlice = 4;    // of so many, one goes to any group of the warp
 inline constexpr std::int32_t kSlicesOfWarp = 4;  // then another warp has its turn
 inline constexpr int kTurnsOfBlock = 4;           // then another block of the launch has its turn
+inline constexpr std::uint64_t kTurnsOfAll = 8;   // of each under way, then more may begin
 inline constexpr std::chrono::milliseconds kTurnOfLaunch{1};  // then another one, if it wants
 inline constexpr std::size_t kMaxPrinted = std::size_t{1} << 20;
 inline constexpr unsigned kBarriers = 16;
@@ -75,8 +76,10 @@ struct RunCore {
   std::atomic<std::uint64_t> thread_instructions = 0, warp_instructions = 0;
   std::uint64_t per_group = 1;  // blocks
   std::atomic<std::uint64_t> next_block = 0;
-  std::uint64_t resident = 0;  // most of `paused`
+  std::uint64_t resident = 0;  // most of `paused`, ever
   std::mutex mutex;
+  std::uint64_t most_paused = 1;  // now
+  std::uint64_t turns = 0, done_at_turn = 0;  // since a block has ended; `done_when_full` of it
   std::deque<std::unique_ptr<Block>> paused = {};  // began; the next one to go on is first
   std::uint64_t done_when_full = 0;                // warp instructions of the blocks that had ended
   std::chrono::steady_clock::time_point full_since = {};

@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint64_t kMaxBlocks = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMaxTogether = 4096;  // blocks of a cooperative launch
 constexpr std::uint64_t kBlocksAtOnce = 8;    // of a group, where there are many
+constexpr std::uint64_t kPausedBytes = std::uint64_t{4} << 30;  // registers of blocks under way
 constexpr std::uint64_t kBlocksOfUnit = 32, kWarpsOfUnit = 64;  // at the same time, at most
 constexpr std::uint64_t kWorkspaceBytes = 256;
 constexpr int kMaxDepth = 24;  // of launches by kernels, as CUDA has it
@@ -358,7 +359,11 @@ Result<std::shared_ptr<RunImpl>> make_run(const std::shared_ptr<Shared>& shared,
   core.workspace = core.launch.cooperative ? shared->workspace : 0;
   core.threads = static_cast<std::uint32_t>(core.launch.block.volume());
   core.warps = (core.threads + kLanes - 1) / kLanes;
-  core.resident = std::min(kBlocksOfUnit, kWarpsOfUnit / core.warps) * core.launch.units;
+  const std::uint64_t of_warp =
+      core.program->register_bytes + std::uint64_t{core.program->local_bytes} * kLanes;
+  core.resident = std::clamp<std::uint64_t>(
+      kPausedBytes / (core.warps * of_warp + 1), 1,
+      std::min(kBlocksOfUnit, kWarpsOfUnit / core.warps) * core.launch.units);
   core.shared_bytes = info.shared_bytes;
   if (core.launch.dynamic_shared != 0)
     core.shared_bytes = (info.shared_bytes + 15) / 16 * 16 + core.launch.dynamic_shared;
