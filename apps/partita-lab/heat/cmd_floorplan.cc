@@ -93,8 +93,7 @@ Result<std::vector<floorplan::MethodScore>> scores_of(Context& context, const Re
                                                       const floorplan::Session& session,
                                                       const floorplan::Recovery& recovery) {
   if (flags.truth.empty()) return std::vector<floorplan::MethodScore>{};
-  const auto text = TRY(read_input(context.files, "--truth", flags.truth));
-  const auto truth = TRY(thermal::read_flp(flags.truth, text));
+  const auto truth = TRY(read_input(context.files, "--truth", flags.truth, thermal::read_flp));
   return floorplan::scores(session, recovery, truth, flags.truth);
 }
 

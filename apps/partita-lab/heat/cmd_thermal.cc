@@ -347,8 +347,7 @@ Command add_thermal_transient(CLI::App& thermal) {
       "partita thermal transient --flp data/thermal/gp107.flp --package data/thermal/gp107.config "
       "--power data/thermal/gp107.ptrace --ttrace gp107.ttrace\n"
       "partita thermal transient --flp chip.flp --power chip.ptrace --sample-interval 0.01 "
-      "--format svg "
-      "-o chip.svg");
+      "--format svg -o chip.svg");
 }
 
 struct ComparisonFlags {
@@ -454,8 +453,7 @@ Result<thermal::GridSize> size_of_maps(const ComparisonFlags& flags, std::size_t
 Result<thermal::CellSize> cell_size(Context& context, const ComparisonFlags& flags,
                                     const thermal::GridSize& size) {
   if (flags.flp.empty()) return thermal::CellSize{};
-  const auto text = TRY(read_input(context.files, "--flp", flags.flp));
-  const auto plan = TRY(thermal::read_flp(flags.flp, text));
+  const auto plan = TRY(read_input(context.files, "--flp", flags.flp, thermal::read_flp));
   return thermal::CellSize{plan.width * 1e6 / size.cols, plan.height * 1e6 / size.rows};
 }
 

@@ -342,8 +342,7 @@ struct KernelsVerifyFlags {
 };
 
 Result<Exit> run_kernels_verify(Context& context, KernelsVerifyFlags flags) {
-  const std::string text = TRY(read_input(context.files, "PLAN", flags.plan));
-  const auto stated = TRY(forms::parse_kernel_plan(flags.plan, text));
+  const auto stated = TRY(read_input(context.files, "PLAN", flags.plan, forms::parse_kernel_plan));
   flags.kernels.workers = decide::planned_units(stated).workers;
   const hw::Topology topology = TRY(decide::load_topology(stated.gpu));
   const auto models = TRY(decide::load_kernels(context.files, flags.kernels, topology));
@@ -478,8 +477,7 @@ void tell_sweep(Form& f, const Sweep& sweep) {
 // The plan of PLAN, if one is given: it says --workers, --topology and --atom where flags do not.
 Result<decide::PlannedUnits> load_planned_units(Context& context, KernelSimulateFlags& flags) {
   if (flags.plan.empty()) return decide::PlannedUnits{};
-  const std::string text = TRY(read_input(context.files, "PLAN", flags.plan));
-  const auto stated = TRY(forms::parse_kernel_plan(flags.plan, text));
+  const auto stated = TRY(read_input(context.files, "PLAN", flags.plan, forms::parse_kernel_plan));
   decide::PlannedUnits plan = decide::planned_units(stated);
   decide::KernelNames& kernels = flags.kernels;
   if (kernels.workers.empty()) kernels.workers = plan.workers;

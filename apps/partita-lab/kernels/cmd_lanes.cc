@@ -817,9 +817,7 @@ Command add_graph_run(CLI::App& graph) {
   command->footer(
       "partita graph run --example strassen --size 1024 --compare\n"
       "partita graph run graph.yaml --lane-driver sim --topology MI50 --policy conserved --format "
-      "svg "
-      "-o "
-      "graph.svg");
+      "svg -o graph.svg");
   return {command, [flags, command](Context& context) {
             flags->limit_given = command->count("--overlap-limit") > 0;
             return run_graph(context, *flags);

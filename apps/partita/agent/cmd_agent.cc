@@ -222,8 +222,7 @@ bool AgentSignals::reread() {
 
 Result<control::AgentFile> load_agent_file(Context& context, const std::string& path) {
   if (path.empty()) return control::AgentFile{};
-  const std::string text = TRY(read_input(context.files, kSettingsFlag, path));
-  control::AgentFile file = TRY(control::parse_agent_file(path, text));
+  control::AgentFile file = TRY(read_input(context.files, kSettingsFlag, path, control::parse_agent_file));
   for (std::string* named :
        {&file.node.machine, &file.node.catalogue, &file.node.state_dir, &file.services,
         &file.server.tokens_file, &file.server.tls_certificate, &file.server.tls_key,

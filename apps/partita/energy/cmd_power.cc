@@ -135,8 +135,7 @@ Command add_power_table(CLI::App& power) {
   add_output_file(*command, flags->output);
   return runs(command, flags, run_table,
               "partita power table --models vgg,bert --kernel-profiles data/published/reef "
-              "--topology MI50 -o "
-              "mi50.csv");
+              "--topology MI50 -o mi50.csv");
 }
 
 void add_power_flags(CLI::App& command, PowerFlags& flags) {
@@ -225,12 +224,10 @@ Result<Exit> run_power_plan(Context& context, const PowerPlanFlags& flags) {
 
 Result<Exit> run_power_verify(Context& context, const PowerPlanFlags& flags) {
   const auto problem = TRY(problem_of(context, flags));
-  const auto text = TRY(read_input(context.files, "PLAN", flags.plan));
-  const auto plan = TRY(forms::parse_power_plan(flags.plan, text));
+  const auto plan = TRY(read_input(context.files, "PLAN", flags.plan, forms::parse_power_plan));
   const auto verdict = verify::judge(problem, plan);
   const std::string ok = fmt::format(
-      "{}: every share is in the table, keeps its SLO and the watts "
-      "add up",
+      "{}: every share is in the table, keeps its SLO and the watts add up",
       flags.plan);
   return say_verdict(context, flags.output, flags.plan, ok,
                      verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
@@ -303,8 +300,7 @@ Result<std::vector<PowerCase>> cases_of(Context& context, const PowerSimulateFla
   if (flags.at_most) {
     if (problem.services.size() > 1 && !flags.alone)
       return bad_input("--at-most",
-                       "services that share a GPU cannot each have all of it: add "
-                       "--alone");
+                       "services that share a GPU cannot each have all of it: add --alone");
     TRY(decide::to_most(problem));
   }
   const auto duration = TRY(parse_duration("--duration", flags.duration));
@@ -520,8 +516,7 @@ Result<void> check_age(const std::string& path, Seconds stale) {
 Result<Services> read_seen(Files& files, const std::string& path, Seconds stale,
                            const plan::PowerProblem& problem) {
   TRY(check_age(path, stale));
-  const auto text = TRY(files.read(path));
-  return decide::parse_power_seen(path, text, problem.services);
+  return read_as(files, path, decide::parse_power_seen, problem.services);
 }
 
 // Where the loop sees the services: a file that changes, or a trace played in real time.

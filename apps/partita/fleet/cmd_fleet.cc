@@ -205,8 +205,7 @@ class Balancer {
 };
 
 Result<Exit> from_document(Context& context, const BalanceFlags& flags) {
-  const auto text = TRY(read_input(context.files, "PLAN", flags.file));
-  const auto status = TRY(fleet::parse_status(flags.file, text));
+  const auto status = TRY(read_input(context.files, "PLAN", flags.file, fleet::parse_status));
   if (!status.fault.empty())
     complain(context, fmt::format("warning: {}: the fleet's store was not heard when it was "
                                   "written, so who carries what may be otherwise by now: {}",

@@ -121,8 +121,7 @@ Result<fleet::Wanted> FleetDesk::change_wanted(
 std::string FleetDesk::when(const std::string& sentence) const {
   return view_.leader ? sentence
                       : sentence +
-                            "; it is written, and is carried out once a node leads (none "
-                            "does now)";
+                            "; it is written, and is carried out once a node leads (none does now)";
 }
 
 Result<void> FleetDesk::wanted_is_read() const {

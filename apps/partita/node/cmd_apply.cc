@@ -403,8 +403,7 @@ void Chronicle::complain_once(const Error& error) {
 
 Result<HookSettings> read_hooks(Context& context, const std::string& file) {
   if (file.empty()) return HookSettings{};
-  const std::string text = TRY(read_input(context.files, "--hooks", file));
-  auto settings = TRY(control::parse_agent_file(file, text));
+  auto settings = TRY(read_input(context.files, "--hooks", file, control::parse_agent_file));
   return HookSettings{std::move(settings.hooks), std::move(settings.policy.hooks_before),
                       std::move(settings.policy.hooks_after)};
 }

@@ -175,8 +175,7 @@ Result<std::string> draft(const device::NodeState& state, const std::vector<Boar
 
 Result<std::string> content_of(Context& context, const ReplayFlags& flags,
                                const hw::Catalogue& catalogue) {
-  const std::string text = TRY(read_input(context.files, "FILE", flags.file));
-  const auto recorded = TRY(device::replay(flags.file, text));
+  const auto recorded = TRY(read_input(context.files, "FILE", flags.file, device::replay));
   device::NodeState state = TRY(device::read_node(*recorded));
   const std::vector<Board> boards = compare(*recorded, state, catalogue);
   if (flags.draft >= 0) return draft(state, boards, flags.draft);

@@ -223,8 +223,7 @@ std::string workers_text(const actuate::WorkersState& state) {
 Result<Exit> show(Context& context, const WorkersFlags& flags, const Paths& paths) {
   actuate::WorkersState state;
   if (context.files.exists(paths.state)) {
-    const std::string text = TRY(context.files.read(paths.state));
-    actuate::WorkersState parsed = TRY(actuate::parse_workers(paths.state, text));
+    actuate::WorkersState parsed = TRY(read_as(context.files, paths.state, actuate::parse_workers));
     state = as_it_is_now(std::move(parsed));
   }
   return finish(context, flags.output,
@@ -384,8 +383,7 @@ Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Wor
   const actuate::WorkerPolicy policy = TRY(policy_of(flags));
   std::vector<ShareRule> rules = TRY(share_rules(flags.mps));
   if (flags.once) {  // nobody would wait for what is wrong with it
-    const auto text = TRY(read_input(context.files, "--assignment", paths.assignment));
-    TRY(actuate::parse_assignment(paths.assignment, text));
+    TRY(read_input(context.files, "--assignment", paths.assignment, actuate::parse_assignment));
   }
   actuate::SupervisorOptions options{.command = std::move(command),
                                      .state_file = paths.state,

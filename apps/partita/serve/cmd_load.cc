@@ -38,9 +38,8 @@ struct LoadFlags {
 // The services with the traffic that is played, as `simulate` takes it.
 Result<decide::PlayedTraffic> played_services(Context& context, const LoadFlags& flags,
                                               const sim::ServingOptions& options) {
-  const auto text = TRY(read_input(context.files, "--services", flags.services));
   auto services =
-      TRY(forms::parse_services(flags.services, text, files_beside(context.files, flags.services)));
+      TRY(read_input(context.files, "--services", flags.services, forms::parse_services, files_beside(context.files, flags.services)));
   auto loaded = TRY(decide::with_traces(context.files, flags.services, std::move(services)));
   plan::ServingProblem problem;
   problem.services = forms::own_demands(loaded);

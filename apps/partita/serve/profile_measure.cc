@@ -351,8 +351,7 @@ class Measurement {
     profile_.shape = shape();
     own_key_ = flags_.name;
     if (!context_.files.exists(flags_.output)) return {};
-    const std::string text = TRY(context_.files.read(flags_.output));
-    others_ = TRY(profile::parse_native_csv(flags_.output, text));
+    others_ = TRY(read_as(context_.files, flags_.output, profile::parse_native_csv));
     return take_own();
   }
 

@@ -253,9 +253,8 @@ Result<void> check_objective(const PlanCommandFlags& flags) {
   if (!flags.replan.current.empty())
     return bad_input("--objective",
                      objective +
-                         " is not planned from what runs (--current), which counts "
-                         "instances that are made: plan from nothing, apply keeps what is "
-                         "equal");
+                         " is not planned from what runs (--current), which counts instances that "
+                         "are made: plan from nothing, apply keeps what is equal");
   if (flags.day.day)
     return bad_input("--objective",
                      objective +

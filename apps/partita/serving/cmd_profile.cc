@@ -27,8 +27,7 @@ Result<Exit> run_law(Context& context, const LawFlags& flags) {
     return bad_input("--kind", "'" + flags.kind +
                                    "' has no law of its own here; known: llm "
                                    "(others: `partita profile law PATH --gpu GPU`)");
-  const std::string text = TRY(read_input(context.files, "POINTS", flags.path));
-  const std::vector<llm::Measured> points = TRY(llm::parse_points(flags.path, text));
+  const std::vector<llm::Measured> points = TRY(read_input(context.files, "POINTS", flags.path, llm::parse_points));
   const llm::LeftOut left_out = flags.leave_out.empty()            ? llm::LeftOut::nothing
                                 : flags.leave_out == "concurrency" ? llm::LeftOut::concurrency
                                                                    : llm::LeftOut::shape;

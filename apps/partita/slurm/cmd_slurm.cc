@@ -39,8 +39,7 @@ void add_site_flag(CLI::App& command, std::string& site) {
 
 Result<slurm::SlurmSite> read_site(Context& context, const std::string& path) {
   const std::string file = path.empty() ? slurm::kSiteFile : path;
-  const std::string text = TRY(context.files.read(file));
-  return slurm::parse_site(file, text);
+  return read_as(context.files, file, slurm::parse_site);
 }
 
 Result<OpenSlurm> open_slurm(Context& context) {
