@@ -64,7 +64,8 @@ Result<thermal::ChipLayer> layer_of(Files& files, const std::string& lcf,
 Result<thermal::Chip> load_stack(Files& files, const std::string& lcf,
                                  const thermal::PackageConfig& config,
                                  const thermal::Materials& materials) {
-  const std::vector<thermal::LayerLine> lines = TRY(read_input(files, "--lcf", lcf, thermal::read_lcf));
+  const std::vector<thermal::LayerLine> lines =
+      TRY(read_input(files, "--lcf", lcf, thermal::read_lcf));
   thermal::Chip chip;
   chip.config = config;
   chip.stack = true;
@@ -185,7 +186,8 @@ Result<std::vector<double>> load_thermal_start(Files& files, const ThermalNames&
   const thermal::PackageConfig& config = chip.chip.config;
   if (config.init_file.empty()) return thermal::uniform_start(chip.network, config.init_temp);
   const std::string path = named_by(files, names.config, config.init_file);
-  const std::vector<thermal::NamedKelvin> lines = TRY(read_input(files, "init_file", path, thermal::read_steady));
+  const std::vector<thermal::NamedKelvin> lines =
+      TRY(read_input(files, "init_file", path, thermal::read_steady));
   return thermal::start_from(chip.network, path, lines);
 }
 

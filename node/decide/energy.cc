@@ -83,7 +83,8 @@ Result<Tenancy> load_tenancy(Files& files, const EnergyQuestion& question, Secon
     }
   }
   if (question.state.empty()) return tenancy;
-  const auto state = TRY(read_input(files, "--state", question.state, device::parse_state, hw::builtin_catalogue()));
+  const auto state = TRY(
+      read_input(files, "--state", question.state, device::parse_state, hw::builtin_catalogue()));
   for (const device::GpuState& gpu : state.state.gpus)
     for (const device::Instance& instance : gpu.instances)
       tenancy.places[{gpu.uuid, instance.gi_id}] = {instance.profile, instance.start};
@@ -234,7 +235,9 @@ Result<energy::Validation> validate_energy(Files& files, const CounterNames& cou
     return energy::leave_one_out(table, options, counters.idle_w);
   }
   const auto known = TRY(load_energy_model(files, "--model", model));
-  const auto table = TRY(read_input(files, "COUNTERS", counters.counters, energy::parse_counters, energy::CounterColumns{known.columns, counters.measured, known.idle_w, true}));
+  const auto table =
+      TRY(read_input(files, "COUNTERS", counters.counters, energy::parse_counters,
+                     energy::CounterColumns{known.columns, counters.measured, known.idle_w, true}));
   if (table.components.size() != known.components.size() || table.watts != known.watts)
     return bad_input(counters.counters, "lacks columns of the model, or measures something else");
   return energy::validate(known, table);
@@ -243,7 +246,8 @@ Result<energy::Validation> validate_energy(Files& files, const CounterNames& cou
 Result<energy::Prediction> predict_energy(Files& files, const std::string& model,
                                           const std::string& counters) {
   const auto known = TRY(load_energy_model(files, "MODEL", model));
-  const auto table = TRY(read_input(files, "COUNTERS", counters, energy::parse_counters, energy::CounterColumns{known.columns, "", 0, false}));
+  const auto table = TRY(read_input(files, "COUNTERS", counters, energy::parse_counters,
+                                    energy::CounterColumns{known.columns, "", 0, false}));
   std::vector<std::size_t> column;  // a component that the counters lack was not used
   for (const auto& component : table.components)
     column.push_back(static_cast<std::size_t>(std::ranges::find(known.columns, component) -

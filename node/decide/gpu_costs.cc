@@ -123,7 +123,8 @@ Result<void> set_power(Files& files, const ObjectiveFiles& named, const std::vec
     if (problem.fleet.size() > 1)
       return bad_input("--power-table",
                        "a table is of one GPU model; give the watts of a fleet with --gpu-costs");
-    problem.fleet[0].power = TRY(read_input(files, "--power-table", named.power_table, power_of_table, problem));
+    problem.fleet[0].power =
+        TRY(read_input(files, "--power-table", named.power_table, power_of_table, problem));
     if (const GpuCost* cost = find(own, problem.fleet[0].gpu.name); cost && cost->power)
       problem.fleet[0].power->off = cost->power->off;
     return {};

@@ -402,8 +402,8 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
                                                  inputs.rule, inputs.dispatch));
   }
   if (inputs.max_processes > 0) problem.max_processes = inputs.max_processes;
-  auto file =
-      TRY(read_input(files, "--services", inputs.services, forms::parse_services_file, files_beside(files, inputs.services)));
+  auto file = TRY(read_input(files, "--services", inputs.services, forms::parse_services_file,
+                             files_beside(files, inputs.services)));
   problem.survive = inputs.survive >= 0 ? inputs.survive : file.survive;
   problem.services = TRY(with_traces(files, inputs.services, std::move(file.services)));
   if (!inputs.at.empty()) {

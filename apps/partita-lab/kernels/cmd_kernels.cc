@@ -210,11 +210,12 @@ Command add_kernels_rightsize(CLI::App& kernels) {
   auto [command, flags] =
       adding<SizeFlags>(kernels, "rightsize", "Choose how many SMs or CUs each kernel gets");
   add_kernel_flags(*command, flags->kernels);
-  one_of(*command, "--method", flags->method, {"kernel", "model", "critical", "critical-greedy"},
-         "kernel: the fewest units per kernel within the tolerance (KRISP); model: the same "
-         "number for all kernels; critical: the least units x time with the whole model "
-         "within the tolerance, exactly; critical-greedy: Chow's Algorithm 2");
-  within(*command, "--tolerance", flags->tolerance, 0, 10);
+  takes(*command, "--method",
+        one_of(flags->method, {"kernel", "model", "critical", "critical-greedy"},
+               "kernel: the fewest units per kernel within the tolerance (KRISP); model: the same "
+               "number for all kernels; critical: the least units x time with the whole model "
+               "within the tolerance, exactly; critical-greedy: Chow's Algorithm 2"),
+        "--tolerance", within(flags->tolerance, 0, 10));
   return runs(
       command, flags, run_rightsize, {"text", "json", "svg"},
       "partita kernels rightsize --workers resnet --kernel-profiles kernels/ --method critical");
@@ -560,12 +561,14 @@ Command add_kernels_simulate(CLI::App& kernels) {
                 "--workers is not given");
   add_kernel_flags(*command, flags->kernels);
   command->get_option("--workers")->required(false);
-  flag(*command, "--policies", flags->policies,
-       "Which, between commas: default-stream (one kernel at a time on all units, first come first "
-       "served), mps, static, model, krisp-o, krisp-i, isolated, critical, eclip, eclip:N (with at "
-       "most N changes)")
-      ->default_str(flags->policies);
-  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
+  takes(*command, "--policies",
+        preset(flags->policies,
+               "Which, between commas: default-stream (one kernel at a time on all units, first "
+               "come first "
+               "served), mps, static, model, krisp-o, krisp-i, isolated, critical, eclip, eclip:N "
+               "(with at "
+               "most N changes)"),
+        "--duration", preset(flags->duration));
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
   flag(*command, "--sweep", flags->sweep)->check([](const std::string& text) {

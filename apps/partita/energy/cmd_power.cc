@@ -167,8 +167,8 @@ struct PowerPlanFlags {
 
 void add_problem(CLI::App& command, PowerPlanFlags& flags) {
   add_power_flags(command, flags.power);
-  within(command, "--gpus", flags.gpus, 1, plan::kMaxPowerGpus);
-  within(flag(command, "--unused", flags.unused), 0, 5'000);
+  takes(command, "--gpus", within(flags.gpus, 1, plan::kMaxPowerGpus), "--unused",
+        limited(flags.unused, 0, 5'000));
   add_output(command, flags.output, {"text", "json"});
 }
 
@@ -227,8 +227,7 @@ Result<Exit> run_power_verify(Context& context, const PowerPlanFlags& flags) {
   const auto plan = TRY(read_input(context.files, "PLAN", flags.plan, forms::parse_power_plan));
   const auto verdict = verify::judge(problem, plan);
   const std::string ok = fmt::format(
-      "{}: every share is in the table, keeps its SLO and the watts add up",
-      flags.plan);
+      "{}: every share is in the table, keeps its SLO and the watts add up", flags.plan);
   return say_verdict(context, flags.output, flags.plan, ok,
                      verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
 }
@@ -453,35 +452,25 @@ Result<Exit> run_power_simulate(Context& context, const PowerSimulateFlags& flag
                 flags.require && !held ? Exit::no : Exit::done);
 }
 
-void add_trace_flags(CLI::App& command, PowerSimulateFlags& flags) {
-  takes(command, "--trace", flags.trace, "--bin", preset(flags.bin), "--duration",
-        preset(flags.duration));
-  one_of(command, "--arrivals", flags.arrivals, {"poisson", "uniform"})
-      ->transform([](const std::string& word) { return word == "even" ? "uniform" : word; });
-  takes(command, "--alone", flags.alone, "--at-most", flags.at_most, "--seed",
-        seeded(flags.how.run.seed));
-}
-
-void add_control_flags(CLI::App& command, PowerSimulateFlags& flags) {
-  takes(
-      command, "--policies",
-      also(flags.policies,
-           "Policies between commas (default: baseline,fs,rs-se,rs-cu,cofris-se,cofris-cu,exact)"),
-      "--controller", one_of(flags.controller, {"table", "predictive"}), "--look-back",
-      flags.memory, "--poll", preset(flags.poll), "--delay", preset(flags.delay), "--guard",
-      within(flags.how.control.guard, 0, 20), "--hysteresis-polls",
-      within(flags.how.control.hysteresis, 1, 10'000), "--clock-cost",
-      limited(flags.how.run.cost.clock.value, 0, 1e6), "--unit-cost",
-      limited(flags.how.run.cost.units.value, 0, 1e6));
-}
-
 Command add_power_simulate(CLI::App& power) {
   auto [command, flags] = adding<PowerSimulateFlags>(
       power, "simulate", "Run policies of power against arrivals: watts, percentiles, SLOs");
   add_power_flags(*command, flags->power);
-  add_trace_flags(*command, *flags);
-  add_control_flags(*command, *flags);
-  flag(*command, "--strict", flags->require);
+  takes(*command, "--trace", flags->trace, "--bin", preset(flags->bin), "--duration",
+        preset(flags->duration));
+  one_of(*command, "--arrivals", flags->arrivals, {"poisson", "uniform"})
+      ->transform([](const std::string& word) { return word == "even" ? "uniform" : word; });
+  takes(
+      *command, "--alone", flags->alone, "--at-most", flags->at_most, "--seed",
+      seeded(flags->how.run.seed), "--policies",
+      also(flags->policies,
+           "Policies between commas (default: baseline,fs,rs-se,rs-cu,cofris-se,cofris-cu,exact)"),
+      "--controller", one_of(flags->controller, {"table", "predictive"}), "--look-back",
+      flags->memory, "--poll", preset(flags->poll), "--delay", preset(flags->delay), "--guard",
+      within(flags->how.control.guard, 0, 20), "--hysteresis-polls",
+      within(flags->how.control.hysteresis, 1, 10'000), "--clock-cost",
+      limited(flags->how.run.cost.clock.value, 0, 1e6), "--unit-cost",
+      limited(flags->how.run.cost.units.value, 0, 1e6), "--strict", flags->require);
   return runs(
       command, flags, run_power_simulate, {"text", "json", "svg"},
       "partita simulate --services mi50.yaml --table mi50.csv --topology MI50 --alone --at-most "

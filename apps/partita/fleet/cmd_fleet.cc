@@ -370,10 +370,10 @@ Result<Exit> run_history(Context& context, const FleetCommandFlags& flags) {
 }
 
 void add_wishes(CLI::App& command, FleetCommandFlags& flags) {
-  one_of(flag(command, "--survive-domain", flags.manner.survive),
-         {fleet::kSurviveWords.begin(), fleet::kSurviveWords.end()});
-  one_of(flag(command, "--mode", flags.manner.mode, "observe is not for fleets"),
-         {"automatic", "approve"});
+  takes(command, "--survive-domain",
+        word_from(flags.manner.survive, {fleet::kSurviveWords.begin(), fleet::kSurviveWords.end()}),
+        "--mode",
+        word_from(flags.manner.mode, {"automatic", "approve"}, "observe is not for fleets"));
 }
 
 using Run = Result<Exit> (*)(Context&, const FleetCommandFlags&);

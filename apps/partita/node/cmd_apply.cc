@@ -461,8 +461,8 @@ Command add_drain(CLI::App& app) {
   command->add_option("DEVICE", flags->devices, "UUIDs of MIG devices or GPUs, or indices of GPUs")
       ->required();
   add_device_flags(*command, flags->device);
-  takes(*command, "--state-dir", flags->state_dir, "--why", flags->why, "--hooks", flags->hooks);
-  within(flag(*command, "--wait", flags->timeout), 0, kMaxWait);
+  takes(*command, "--state-dir", flags->state_dir, "--why", flags->why, "--hooks", flags->hooks,
+        "--wait", limited(flags->timeout, 0, kMaxWait));
   return runs(command, flags, run_drain,
               "partita drain 0 --wait 120\n"
               "partita drain 0 --hooks /etc/partita/agent.yaml");

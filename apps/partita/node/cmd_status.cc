@@ -262,8 +262,8 @@ Command add_replay(CLI::App& app) {
       app, "replay",
       "Show a node recorded by `partita capture`, and where it differs from the catalogue");
   file_argument(*command, "FILE", flags->file, "The recording")->required();
-  within(flag(*command, "--draft", flags->draft), 0, static_cast<double>(device::kMaxNodeGpus));
-  flag(*command, "--catalogue", flags->catalogue);
+  takes(*command, "--draft", limited(flags->draft, 0, static_cast<double>(device::kMaxNodeGpus)),
+        "--catalogue", flags->catalogue);
   return runs(command, flags, run_replay, {"text", "json"},
               "partita show node.json\npartita show node.json --draft 0 -o board.json");
 }

@@ -429,17 +429,6 @@ void add_flags(CLI::App& command, WorkersFlags& flags) {
         within(flags.first_port, 1, 65535), "--once", flags.once, "--show", flags.show);
 }
 
-void add_probe_flags(CLI::App& command, WorkersFlags& flags) {
-  takes(command, "--probe", flags.probe, "--probe-timeout", preset(flags.probe_timeout),
-        "--probe-period", preset(flags.probe_period), "--probe-failures",
-        within(flags.probe_failures, 1, 1000), "--startup", preset(flags.startup));
-}
-
-void add_mps_flags(CLI::App& command, MpsFlags& flags) {
-  takes(command, "--mps", flags.on, "--mps-shares", flags.shares, "--mps-oversubscribe",
-        flags.oversubscribe, "--runtime-dir", flags.runtime_directory);
-}
-
 }  // namespace
 
 Result<std::vector<ShareRule>> share_rules(const MpsFlags& flags) {
@@ -468,8 +457,11 @@ Command add_workers(CLI::App& app) {
   auto [command, flags] = adding<WorkersFlags>(
       app, "workers", "Keep a process running for every process of every assigned segment");
   add_flags(*command, *flags);
-  add_probe_flags(*command, *flags);
-  add_mps_flags(*command, flags->mps);
+  takes(*command, "--probe", flags->probe, "--probe-timeout", preset(flags->probe_timeout),
+        "--probe-period", preset(flags->probe_period), "--probe-failures",
+        within(flags->probe_failures, 1, 1000), "--startup", preset(flags->startup), "--mps",
+        flags->mps.on, "--mps-shares", flags->mps.shares, "--mps-oversubscribe",
+        flags->mps.oversubscribe, "--runtime-dir", flags->mps.runtime_directory);
   add_device_flags(*command, flags->device);
   return runs(
       command, flags, run_workers, {"text", "json"},

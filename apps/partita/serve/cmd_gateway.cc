@@ -164,8 +164,8 @@ Result<serve::GivenEngines> given_engines(Context& context, const GatewayFlags& 
     given.urls[word.substr(0, equals)].push_back(url);
   }
   if (!flags.services.empty()) {
-    auto parsed = TRY(
-        read_input(context.files, "--services", flags.services, forms::parse_services, files_beside(context.files, flags.services)));
+    auto parsed = TRY(read_input(context.files, "--services", flags.services, forms::parse_services,
+                                 files_beside(context.files, flags.services)));
     auto services = TRY(decide::with_traces(context.files, flags.services, std::move(parsed)));
     given.services = {services.begin(), services.end()};
   }

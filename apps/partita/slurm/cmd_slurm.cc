@@ -199,8 +199,8 @@ Command add_slurm_check(CLI::App& slurm) {
       adding<SlurmCheckFlags>(slurm, "check", "Check Slurm's configuration and list what is wrong");
   flags->places.folder.clear();
   add_site_flag(*command, flags->site);
-  flag(*command, "--etc", flags->places.folder, "Default: where slurm.conf is");
-  flag(*command, "--catalogue", flags->catalogue);
+  takes(*command, "--etc", also(flags->places.folder, "Default: where slurm.conf is"),
+        "--catalogue", flags->catalogue);
   return runs(command, flags, run_slurm_check, "partita slurm check");
 }
 
