@@ -16,8 +16,7 @@ std::vector<DocumentKind> lab_kinds() {
 
 Program lab_program() {
   return {.summary =
-              "Research tools around split GPUs: masks, kernels, graphs, "
-              "probes, heat, floorplans",
+              "Research tools around split GPUs: masks, kernels, graphs, probes, heat, floorplans",
           .commands = {{"demo", add_demo_lab},
                        {"mask", add_mask},
                        {"kernels", add_kernels},

@@ -67,12 +67,6 @@ std::vector<std::string> all_flags(const CLI::App& command) {
   return names;
 }
 
-const CLI::App* command_named(const CLI::App& command, const std::string& name) {
-  for (const CLI::App* child : command.get_subcommands({}))
-    if (child->get_name() == name) return child;
-  return nullptr;
-}
-
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -127,7 +121,7 @@ Result<void> check_command(const Document& document, const Node& section, const 
   if (root) names.emplace_back(kAllCommands);
   for (const Node::Member& member : section.members) {
     Result<void> good;
-    const CLI::App* child = command_named(command, member.key);
+    const CLI::App* child = child_named(command, member.key);
     if (child != nullptr && is_elsewhere(*child)) continue;
     if (child != nullptr)
       good = check_command(document, member.value, *child, whole);

@@ -206,10 +206,8 @@ bool asks_for_help(const Words& words) { return count(words, "-h") + count(words
 const CLI::App* app_at(const CLI::App& root, std::string_view path) {
   const CLI::App* app = &root;
   for (const std::string& word : split(path, ' ')) {
-    const auto below =
-        app->get_subcommands([&](const CLI::App* one) { return one->get_name() == word; });
-    if (below.empty() || below.front()->get_prefix_command()) return nullptr;
-    app = below.front();
+    app = child_named(*app, word);
+    if (app == nullptr || app->get_prefix_command()) return nullptr;
   }
   return app;
 }
@@ -217,6 +215,12 @@ const CLI::App* app_at(const CLI::App& root, std::string_view path) {
 }  // namespace
 
 bool is_only_words(const VerbForm& form) { return form.first().is == Trigger::Is::spelling; }
+
+const CLI::App* child_named(const CLI::App& command, const std::string& name) {
+  for (const CLI::App* child : command.get_subcommands({}))
+    if (child->get_name() == name) return child;
+  return nullptr;
+}
 
 std::string path_below(const CLI::App& command) {
   if (command.get_parent() == nullptr) return {};

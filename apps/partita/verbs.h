@@ -83,6 +83,8 @@ struct FormOf {
 // The forms of a command, those of other programs left out.
 std::vector<FormOf> forms_of(const CLI::App& command);
 
+// The command of that name right below one; null: none.
+const CLI::App* child_named(const CLI::App& command, const std::string& name);
 // "batch verify" of the command `partita batch verify`.
 std::string path_below(const CLI::App& command);
 // The names of commands below one: those that are listed, and older ones.

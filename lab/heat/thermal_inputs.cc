@@ -32,8 +32,7 @@ Result<thermal::Materials> load_materials(Files& files, const ThermalNames& name
   if (path.empty() && !config.materials_file.empty())
     path = named_by(files, names.config, config.materials_file);
   if (path.empty()) return thermal::Materials{};
-  const std::string text = TRY(read_input(files, "--materials", path));
-  return thermal::read_materials(path, text);
+  return read_input(files, "--materials", path, thermal::read_materials);
 }
 
 Result<thermal::ChipLayer> layer_of(Files& files, const std::string& lcf,
@@ -65,8 +64,8 @@ Result<thermal::ChipLayer> layer_of(Files& files, const std::string& lcf,
 Result<thermal::Chip> load_stack(Files& files, const std::string& lcf,
                                  const thermal::PackageConfig& config,
                                  const thermal::Materials& materials) {
-  const std::string text = TRY(read_input(files, "--lcf", lcf));
-  const std::vector<thermal::LayerLine> lines = TRY(thermal::read_lcf(lcf, text));
+  const std::vector<thermal::LayerLine> lines =
+      TRY(read_input(files, "--lcf", lcf, thermal::read_lcf));
   thermal::Chip chip;
   chip.config = config;
   chip.stack = true;
@@ -132,8 +131,7 @@ Result<GridSize> parse_grid_size(const std::string& flag, const std::string& tex
 Result<thermal::PackageConfig> load_thermal_config(Files& files, const ThermalNames& names,
                                                    thermal::PackageConfig config) {
   if (!names.config.empty()) {
-    const std::string text = TRY(read_input(files, "--package", names.config));
-    config = TRY(thermal::read_config(names.config, text));
+    config = TRY(read_input(files, "--package", names.config, thermal::read_config));
   }
   for (const std::string& setting : names.settings) {
     const std::size_t equals = setting.find('=');
@@ -178,8 +176,7 @@ Result<ThermalChip> load_thermal_chip(Files& files, const ThermalNames& names) {
 
 Result<ThermalPower> load_thermal_power(Files& files, const ThermalNames& names,
                                         const thermal::Chip& chip) {
-  const std::string text = TRY(read_input(files, "--power", names.power));
-  thermal::PowerTrace trace = TRY(thermal::read_ptrace(names.power, text));
+  thermal::PowerTrace trace = TRY(read_input(files, "--power", names.power, thermal::read_ptrace));
   std::vector<int> columns = TRY(thermal::trace_columns(trace, block_names(chip)));
   return ThermalPower{std::move(trace), std::move(columns)};
 }
@@ -189,8 +186,8 @@ Result<std::vector<double>> load_thermal_start(Files& files, const ThermalNames&
   const thermal::PackageConfig& config = chip.chip.config;
   if (config.init_file.empty()) return thermal::uniform_start(chip.network, config.init_temp);
   const std::string path = named_by(files, names.config, config.init_file);
-  const std::string text = TRY(read_input(files, "init_file", path));
-  const std::vector<thermal::NamedKelvin> lines = TRY(thermal::read_steady(path, text));
+  const std::vector<thermal::NamedKelvin> lines =
+      TRY(read_input(files, "init_file", path, thermal::read_steady));
   return thermal::start_from(chip.network, path, lines);
 }
 

@@ -112,8 +112,8 @@ Result<plan::BatchProblem> load_batch(Files& files, const std::string& tasks, co
 }
 
 Result<JudgedSchedule> load_schedule(Files& files, const ScheduleFiles& inputs) {
-  const std::string text = TRY(read_input(files, "SCHEDULE", inputs.schedule));
-  plan::BatchSchedule schedule = TRY(forms::parse_schedule(inputs.schedule, text));
+  plan::BatchSchedule schedule =
+      TRY(read_input(files, "SCHEDULE", inputs.schedule, forms::parse_schedule));
   const hw::Catalogue catalogue = TRY(load_catalogue(files, inputs.catalogue));
   GpuList gpus = TRY(gpus_of(schedule, catalogue, inputs.schedule));
   if (!inputs.reconfigurer.empty()) {

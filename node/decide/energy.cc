@@ -83,8 +83,8 @@ Result<Tenancy> load_tenancy(Files& files, const EnergyQuestion& question, Secon
     }
   }
   if (question.state.empty()) return tenancy;
-  const auto text = TRY(read_input(files, "--state", question.state));
-  const auto state = TRY(device::parse_state(question.state, text));
+  const auto state = TRY(
+      read_input(files, "--state", question.state, device::parse_state, hw::builtin_catalogue()));
   for (const device::GpuState& gpu : state.state.gpus)
     for (const device::Instance& instance : gpu.instances)
       tenancy.places[{gpu.uuid, instance.gi_id}] = {instance.profile, instance.start};
@@ -123,8 +123,7 @@ Result<std::map<std::string, double>> load_requests(Files& files,
                                                     Seconds from, Seconds to) {
   std::vector<std::map<std::string, double>> read;
   for (const std::string& path : paths) {
-    const auto text = TRY(read_input(files, "--request-counts", path));
-    auto counts = TRY(parse_requests(path, text, from, to));
+    auto counts = TRY(read_input(files, "--request-counts", path, parse_requests, from, to));
     read.push_back(std::move(counts));
   }
   if (read.empty()) return std::map<std::string, double>{};
@@ -202,8 +201,7 @@ Result<energy::CounterTable> load_counters(Files& files, const CounterNames& nam
     const auto text = TRY(read_input(files, "--components", names.components));
     columns.components = TRY(energy::parse_component_columns(names.components, text));
   }
-  const auto text = TRY(read_input(files, "COUNTERS", names.counters));
-  return energy::parse_counters(names.counters, text, columns);
+  return read_input(files, "COUNTERS", names.counters, energy::parse_counters, columns);
 }
 
 Result<energy::FitOptions> fit_options(Files& files, const FitNames& names) {
@@ -237,9 +235,9 @@ Result<energy::Validation> validate_energy(Files& files, const CounterNames& cou
     return energy::leave_one_out(table, options, counters.idle_w);
   }
   const auto known = TRY(load_energy_model(files, "--model", model));
-  const auto text = TRY(read_input(files, "COUNTERS", counters.counters));
-  const auto table = TRY(energy::parse_counters(
-      counters.counters, text, {known.columns, counters.measured, known.idle_w, true}));
+  const auto table =
+      TRY(read_input(files, "COUNTERS", counters.counters, energy::parse_counters,
+                     energy::CounterColumns{known.columns, counters.measured, known.idle_w, true}));
   if (table.components.size() != known.components.size() || table.watts != known.watts)
     return bad_input(counters.counters, "lacks columns of the model, or measures something else");
   return energy::validate(known, table);
@@ -248,8 +246,8 @@ Result<energy::Validation> validate_energy(Files& files, const CounterNames& cou
 Result<energy::Prediction> predict_energy(Files& files, const std::string& model,
                                           const std::string& counters) {
   const auto known = TRY(load_energy_model(files, "MODEL", model));
-  const auto text = TRY(read_input(files, "COUNTERS", counters));
-  const auto table = TRY(energy::parse_counters(counters, text, {known.columns, "", 0, false}));
+  const auto table = TRY(read_input(files, "COUNTERS", counters, energy::parse_counters,
+                                    energy::CounterColumns{known.columns, "", 0, false}));
   std::vector<std::size_t> column;  // a component that the counters lack was not used
   for (const auto& component : table.components)
     column.push_back(static_cast<std::size_t>(std::ranges::find(known.columns, component) -

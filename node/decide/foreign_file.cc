@@ -31,8 +31,8 @@ Result<std::vector<interop::Board>> load_boards(Files& files, const ForeignFile&
   if (!source.node.empty()) {
     if (!source.gpu.empty() || source.gpus > 0)
       return bad_input("--node", "describes the GPUs, so do not give --gpu or --gpus");
-    const std::string text = TRY(read_input(files, "--node", source.node));
-    const auto state = TRY(device::parse_state(source.node, text, catalogue));
+    const auto state =
+        TRY(read_input(files, "--node", source.node, device::parse_state, catalogue));
     return interop::boards_of(state.state, catalogue);
   }
   if (source.gpu.empty())

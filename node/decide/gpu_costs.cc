@@ -88,8 +88,7 @@ const GpuCost* first_that(const std::vector<GpuCost>& own, const std::string& gp
 Result<std::vector<GpuCost>> load_costs(Files& files, const std::string& file,
                                         const plan::ServingProblem& problem) {
   if (file.empty()) return std::vector<GpuCost>{};
-  const std::string text = TRY(read_input(files, "--gpu-costs", file));
-  auto costs = TRY(parse_gpu_costs(file, text));
+  auto costs = TRY(read_input(files, "--gpu-costs", file, parse_gpu_costs));
   std::vector<std::string> known;
   for (const plan::FleetEntry& entry : problem.fleet) known.push_back(entry.gpu.name);
   for (const GpuCost& cost : builtin_gpu_costs()) known.push_back(cost.gpu);
@@ -124,8 +123,8 @@ Result<void> set_power(Files& files, const ObjectiveFiles& named, const std::vec
     if (problem.fleet.size() > 1)
       return bad_input("--power-table",
                        "a table is of one GPU model; give the watts of a fleet with --gpu-costs");
-    const std::string text = TRY(read_input(files, "--power-table", named.power_table));
-    problem.fleet[0].power = TRY(power_of_table(named.power_table, text, problem));
+    problem.fleet[0].power =
+        TRY(read_input(files, "--power-table", named.power_table, power_of_table, problem));
     if (const GpuCost* cost = find(own, problem.fleet[0].gpu.name); cost && cost->power)
       problem.fleet[0].power->off = cost->power->off;
     return {};
@@ -222,8 +221,7 @@ Result<plan::Tariff> load_tariff(Files& files, const TariffFiles& named) {
   if (named.prices.empty() && named.carbon_price > 0)
     return bad_input("--carbon-price", "needs grams by the hour: --prices");
   if (named.prices.empty()) return plan::Tariff{};
-  const std::string text = TRY(read_input(files, "--prices", named.prices));
-  auto tariff = TRY(forms::parse_tariff(named.prices, text));
+  auto tariff = TRY(read_input(files, "--prices", named.prices, forms::parse_tariff));
   if (named.carbon_price > 0 && !tariff.hours.front().co2_g)
     return bad_input("--carbon-price", named.prices + " has no column co2_g_per_kwh");
   tariff.carbon_price = named.carbon_price;

@@ -17,8 +17,7 @@ namespace partita::decide {
 using plan::GraphTask;
 
 Result<plan::GraphProblem> load_graph(Files& files, const std::string& path) {
-  const std::string text = TRY(read_input(files, "FILE", path));
-  return forms::parse_graph(path, text, mask_policy_words());
+  return read_input(files, "FILE", path, forms::parse_graph, mask_policy_words());
 }
 
 Result<void> check_copies(const std::string& file, const plan::GraphProblem& problem) {

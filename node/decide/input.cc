@@ -15,8 +15,7 @@ Result<hw::Catalogue> load_catalogue(Files& files, const std::string& directory)
   for (const std::string& name : *names) {
     if (!name.ends_with(".json")) continue;
     const std::string path = directory + "/" + name;
-    const std::string text = TRY(read_input(files, "--catalogue", path));
-    hw::GpuModel gpu = TRY(hw::parse_gpu_model(path, text));
+    hw::GpuModel gpu = TRY(read_input(files, "--catalogue", path, hw::parse_gpu_model));
     catalogue.gpus.push_back(std::move(gpu));
   }
   if (catalogue.gpus.empty()) return bad_input(where, "there is no .json file in it");

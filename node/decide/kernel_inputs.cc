@@ -34,8 +34,8 @@ Result<profile::ModelKernels> load_model(Files& files, const std::string& direct
                                          const std::string& name, const hw::Topology& topology) {
   const std::string stem = directory + "/" + name;
   if (files.exists(stem + ".csv")) {
-    const std::string text = TRY(read_input(files, "--kernel-profiles", stem + ".csv"));
-    return profile::parse_kernel_csv(stem + ".csv", text, topology.units());
+    return read_input(files, "--kernel-profiles", stem + ".csv", profile::parse_kernel_csv,
+                      topology.units());
   }
   if (!files.exists(stem + ".profile.json"))
     return bad_input("--workers", fmt::format("no kernels of '{}': neither {}.csv nor "

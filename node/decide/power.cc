@@ -102,8 +102,8 @@ Result<plan::PowerProblem> load_power_problem(Files& files, const PowerFiles& na
 
 Result<plan::PowerTrace> load_power_trace(Files& files, const PowerTraceFile& named,
                                           const std::vector<plan::Terms>& services) {
-  const std::string text = TRY(read_input(files, "--trace", named.file));
-  const auto recorded = TRY(forms::parse_traffic_trace(named.file, text, {}));
+  const auto recorded =
+      TRY(read_input(files, "--trace", named.file, forms::parse_traffic_trace, forms::TraceRows{}));
   if (recorded.times_s.empty())
     return bad_input("--trace " + named.file, "a trace with a time per request is needed");
   const double count = std::round(named.duration / named.bin);

@@ -181,8 +181,7 @@ Result<LoadedFleet> load_fleet(Files& files, const ProblemFiles& inputs,
   }
   std::vector<FleetLine> lines{{inputs.gpu, {}, 1, inputs.profiles, 0, false}};
   if (!inputs.fleet.empty()) {
-    const std::string text = TRY(read_input(files, "--fleet", inputs.fleet));
-    lines = TRY(parse_fleet(inputs.fleet, text));
+    lines = TRY(read_input(files, "--fleet", inputs.fleet, parse_fleet));
     for (FleetLine& line : lines) line.profiles = all_beside(inputs.fleet, line.profiles);
   }
   LoadedFleet fleet;
@@ -403,9 +402,8 @@ Result<plan::ServingProblem> load_problem(Files& files, const ProblemFiles& inpu
                                                  inputs.rule, inputs.dispatch));
   }
   if (inputs.max_processes > 0) problem.max_processes = inputs.max_processes;
-  const std::string text = TRY(read_input(files, "--services", inputs.services));
-  auto file =
-      TRY(forms::parse_services_file(inputs.services, text, files_beside(files, inputs.services)));
+  auto file = TRY(read_input(files, "--services", inputs.services, forms::parse_services_file,
+                             files_beside(files, inputs.services)));
   problem.survive = inputs.survive >= 0 ? inputs.survive : file.survive;
   problem.services = TRY(with_traces(files, inputs.services, std::move(file.services)));
   if (!inputs.at.empty()) {
@@ -481,8 +479,7 @@ Result<plan::ServingPlan> parse_plan_at(const std::string& file, std::string_vie
 
 Result<JudgedPlan> load_judged_plan(Files& files, const std::string& path,
                                     const ProblemFiles& inputs) {
-  const std::string text = TRY(read_input(files, "PLAN", path));
-  plan::ServingPlan plan = TRY(parse_plan_at(path, text, inputs.at));
+  plan::ServingPlan plan = TRY(read_input(files, "PLAN", path, parse_plan_at, inputs.at));
   return judge_plan(files, path, std::move(plan), inputs);
 }
 

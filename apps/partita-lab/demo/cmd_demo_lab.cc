@@ -40,12 +40,6 @@ constexpr char kFloorplanFile[] = "data/thermal/gp107.flp";
 constexpr char kPackageFile[] = "data/thermal/gp107.config";
 constexpr char kPowersFile[] = "data/thermal/gp107.ptrace";
 
-Result<void> store(MemoryFiles& files) {
-  TRY(files.write_atomic(kFloorplanFile, kFloorplan));
-  TRY(files.write_atomic(kPackageFile, kPackage));
-  return files.write_atomic(kPowersFile, kPowers);
-}
-
 std::string map_of(const thermal::ThermalChip& chip, const thermal::Solution& solution) {
   const int layer = thermal::power_layers(chip.network).front();
   return raster::heat_map_svg(thermal::layer_map(chip.network, solution, layer),
@@ -70,7 +64,9 @@ Result<Exit> show_kernels(Context& context) {
 
 Result<void> show_heat(Context& context, const std::string& picture) {
   MemoryFiles files;
-  TRY(store(files));
+  TRY(files.write_atomic(kFloorplanFile, kFloorplan));
+  TRY(files.write_atomic(kPackageFile, kPackage));
+  TRY(files.write_atomic(kPowersFile, kPowers));
   thermal::ThermalNames names;
   names.flp = kFloorplanFile;
   names.config = kPackageFile;

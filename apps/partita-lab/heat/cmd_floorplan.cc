@@ -93,8 +93,7 @@ Result<std::vector<floorplan::MethodScore>> scores_of(Context& context, const Re
                                                       const floorplan::Session& session,
                                                       const floorplan::Recovery& recovery) {
   if (flags.truth.empty()) return std::vector<floorplan::MethodScore>{};
-  const auto text = TRY(read_input(context.files, "--truth", flags.truth));
-  const auto truth = TRY(thermal::read_flp(flags.truth, text));
+  const auto truth = TRY(read_input(context.files, "--truth", flags.truth, thermal::read_flp));
   return floorplan::scores(session, recovery, truth, flags.truth);
 }
 
@@ -150,20 +149,16 @@ Result<Exit> run_simulate_infrared(Context& context, SimulateFlags flags) {
   return Exit::done;
 }
 
-void add_camera_flags(CLI::App& command, SimulateFlags& flags) {
-  takes(command, "--frames", within(flags.set_up.frames, 1, 1e6), "--pixel-um",
-        within(flags.pixel_um, 40, 500), "--noise-mk", within(flags.noise_mk, 0.1, 1000),
-        "--no-etching", flags.clean);
-}
-
 Command add_simulate_infrared(CLI::App& floorplan) {
   auto [command, flags] = adding<SimulateFlags>(
       floorplan, "simulate", "Simulate an infrared session of a known chip, to test recovery");
-  takes(*command, "--dir", needed(flags->directory), "--sm", within(flags->set_up.sm, 0, 5));
-  add_camera_flags(*command, *flags);
-  takes(*command, "--power-factor", within(flags->set_up.power, 1e-4, 10), "--silicon-um",
-        within(flags->silicon_um, 50, 1000), "--counter-error", within(flags->counter_error, 0, 30),
-        "--layout", within(flags->layout, 0, 1e9), "--seed", seeded(flags->set_up.seed));
+  takes(*command, "--dir", needed(flags->directory), "--sm", within(flags->set_up.sm, 0, 5),
+        "--frames", within(flags->set_up.frames, 1, 1e6), "--pixel-um",
+        within(flags->pixel_um, 40, 500), "--noise-mk", within(flags->noise_mk, 0.1, 1000),
+        "--no-etching", flags->clean, "--power-factor", within(flags->set_up.power, 1e-4, 10),
+        "--silicon-um", within(flags->silicon_um, 50, 1000), "--counter-error",
+        within(flags->counter_error, 0, 30), "--layout", within(flags->layout, 0, 1e9), "--seed",
+        seeded(flags->set_up.seed));
   return runs(command, flags, run_simulate_infrared,
               "partita floorplan simulate --dir ir --sm 0 --frames 60 --seed 2");
 }

@@ -347,8 +347,7 @@ Command add_thermal_transient(CLI::App& thermal) {
       "partita thermal transient --flp data/thermal/gp107.flp --package data/thermal/gp107.config "
       "--power data/thermal/gp107.ptrace --ttrace gp107.ttrace\n"
       "partita thermal transient --flp chip.flp --power chip.ptrace --sample-interval 0.01 "
-      "--format svg "
-      "-o chip.svg");
+      "--format svg -o chip.svg");
 }
 
 struct ComparisonFlags {
@@ -454,8 +453,7 @@ Result<thermal::GridSize> size_of_maps(const ComparisonFlags& flags, std::size_t
 Result<thermal::CellSize> cell_size(Context& context, const ComparisonFlags& flags,
                                     const thermal::GridSize& size) {
   if (flags.flp.empty()) return thermal::CellSize{};
-  const auto text = TRY(read_input(context.files, "--flp", flags.flp));
-  const auto plan = TRY(thermal::read_flp(flags.flp, text));
+  const auto plan = TRY(read_input(context.files, "--flp", flags.flp, thermal::read_flp));
   return thermal::CellSize{plan.width * 1e6 / size.cols, plan.height * 1e6 / size.rows};
 }
 
@@ -828,32 +826,24 @@ Result<Exit> run_thermal_dtm(Context& context, DtmFlags flags) {
                 flags.output.json() ? dtm::dtm_json(study) : dtm_text(study, flags.histogram));
 }
 
-void add_workload_flags(CLI::App& command, DtmFlags& flags) {
-  takes(command, "--workload", flags.names.workload, "--row-s",
-        within(flags.names.row_s, 1e-6, 1e4), "--work-s", limited(flags.names.work_s, 1e-3, 1e5),
-        "--memory-part", within(flags.memory, 0, 100), "--idle-watts",
-        within(flags.names.idle_watts, 0, 2000), "--idle-clocked", within(flags.idle_share, 0, 100),
-        "--tenant", flags.names.tenants);
-}
-
-void add_governor_flags(CLI::App& command, DtmFlags& flags) {
-  one_of(command, "--governor", flags.names.governor, {"step", "pid", "predictive", "all"});
-  flag(command, "--caps", flags.names.caps)->default_str("10,20,30,40,50");
-  takes(command, "--caps-of", one_of(flags.caps_of, {"rise", "celsius"}), "--epoch-ms",
-        within(flags.names.epoch_ms, 0.001, 1e4), "--clocks", flags.names.clocks, "--volts",
-        flags.names.volts, "--hysteresis", within(flags.names.hysteresis_k, 0, 50), "--sensor",
-        within(flags.names.sensor_k, 0, 10), "--power-error", within(flags.power_error, -90, 500),
-        "--histogram", flags.histogram);
-}
-
 Command add_thermal_dtm(CLI::App& thermal) {
   auto [command, flags] = adding<DtmFlags>(
       thermal, "dtm",
       "Simulate throttling: what a temperature cap costs, and whose heat causes it");
   add_thermal_flags(*command, flags->names.thermal);
   command->get_option("--power")->required(false);
-  add_workload_flags(*command, *flags);
-  add_governor_flags(*command, *flags);
+  takes(*command, "--workload", flags->names.workload, "--row-s",
+        within(flags->names.row_s, 1e-6, 1e4), "--work-s", limited(flags->names.work_s, 1e-3, 1e5),
+        "--memory-part", within(flags->memory, 0, 100), "--idle-watts",
+        within(flags->names.idle_watts, 0, 2000), "--idle-clocked",
+        within(flags->idle_share, 0, 100), "--tenant", flags->names.tenants, "--governor",
+        one_of(flags->names.governor, {"step", "pid", "predictive", "all"}));
+  flag(*command, "--caps", flags->names.caps)->default_str("10,20,30,40,50");
+  takes(*command, "--caps-of", one_of(flags->caps_of, {"rise", "celsius"}), "--epoch-ms",
+        within(flags->names.epoch_ms, 0.001, 1e4), "--clocks", flags->names.clocks, "--volts",
+        flags->names.volts, "--hysteresis", within(flags->names.hysteresis_k, 0, 50), "--sensor",
+        within(flags->names.sensor_k, 0, 10), "--power-error", within(flags->power_error, -90, 500),
+        "--histogram", flags->histogram);
   return runs(
       command, flags, run_thermal_dtm, {"text", "json", "svg"},
       "partita thermal dtm --caps-of celsius --governor all\n"

@@ -210,11 +210,12 @@ Command add_kernels_rightsize(CLI::App& kernels) {
   auto [command, flags] =
       adding<SizeFlags>(kernels, "rightsize", "Choose how many SMs or CUs each kernel gets");
   add_kernel_flags(*command, flags->kernels);
-  one_of(*command, "--method", flags->method, {"kernel", "model", "critical", "critical-greedy"},
-         "kernel: the fewest units per kernel within the tolerance (KRISP); model: the same "
-         "number for all kernels; critical: the least units x time with the whole model "
-         "within the tolerance, exactly; critical-greedy: Chow's Algorithm 2");
-  within(*command, "--tolerance", flags->tolerance, 0, 10);
+  takes(*command, "--method",
+        one_of(flags->method, {"kernel", "model", "critical", "critical-greedy"},
+               "kernel: the fewest units per kernel within the tolerance (KRISP); model: the same "
+               "number for all kernels; critical: the least units x time with the whole model "
+               "within the tolerance, exactly; critical-greedy: Chow's Algorithm 2"),
+        "--tolerance", within(flags->tolerance, 0, 10));
   return runs(
       command, flags, run_rightsize, {"text", "json", "svg"},
       "partita kernels rightsize --workers resnet --kernel-profiles kernels/ --method critical");
@@ -342,8 +343,7 @@ struct KernelsVerifyFlags {
 };
 
 Result<Exit> run_kernels_verify(Context& context, KernelsVerifyFlags flags) {
-  const std::string text = TRY(read_input(context.files, "PLAN", flags.plan));
-  const auto stated = TRY(forms::parse_kernel_plan(flags.plan, text));
+  const auto stated = TRY(read_input(context.files, "PLAN", flags.plan, forms::parse_kernel_plan));
   flags.kernels.workers = decide::planned_units(stated).workers;
   const hw::Topology topology = TRY(decide::load_topology(stated.gpu));
   const auto models = TRY(decide::load_kernels(context.files, flags.kernels, topology));
@@ -478,8 +478,7 @@ void tell_sweep(Form& f, const Sweep& sweep) {
 // The plan of PLAN, if one is given: it says --workers, --topology and --atom where flags do not.
 Result<decide::PlannedUnits> load_planned_units(Context& context, KernelSimulateFlags& flags) {
   if (flags.plan.empty()) return decide::PlannedUnits{};
-  const std::string text = TRY(read_input(context.files, "PLAN", flags.plan));
-  const auto stated = TRY(forms::parse_kernel_plan(flags.plan, text));
+  const auto stated = TRY(read_input(context.files, "PLAN", flags.plan, forms::parse_kernel_plan));
   decide::PlannedUnits plan = decide::planned_units(stated);
   decide::KernelNames& kernels = flags.kernels;
   if (kernels.workers.empty()) kernels.workers = plan.workers;
@@ -562,12 +561,14 @@ Command add_kernels_simulate(CLI::App& kernels) {
                 "--workers is not given");
   add_kernel_flags(*command, flags->kernels);
   command->get_option("--workers")->required(false);
-  flag(*command, "--policies", flags->policies,
-       "Which, between commas: default-stream (one kernel at a time on all units, first come first "
-       "served), mps, static, model, krisp-o, krisp-i, isolated, critical, eclip, eclip:N (with at "
-       "most N changes)")
-      ->default_str(flags->policies);
-  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
+  takes(*command, "--policies",
+        preset(flags->policies,
+               "Which, between commas: default-stream (one kernel at a time on all units, first "
+               "come first "
+               "served), mps, static, model, krisp-o, krisp-i, isolated, critical, eclip, eclip:N "
+               "(with at "
+               "most N changes)"),
+        "--duration", preset(flags->duration));
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
   flag(*command, "--sweep", flags->sweep)->check([](const std::string& text) {

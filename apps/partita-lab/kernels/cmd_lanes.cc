@@ -568,11 +568,6 @@ GraphWork strassen_work(const StrassenFlags& flags, int units, bool real) {
   return work;
 }
 
-// The product's relative error, once the graph has run.
-double relative_error(const StrassenRun& strassen) {
-  return examples::relative_error(strassen.a, strassen.b, strassen.c);
-}
-
 // Runs the graph on the driver, or in virtual time without one.
 Result<plan::GraphRun> run_graph(Context& context, const GraphWork& work,
                                  const GraphRunSettings& settings) {
@@ -623,8 +618,8 @@ int cores() {
 }
 
 void add_example_flags(CLI::App& command, StrassenFlags& flags) {
-  within(command, "--size", flags.size, 1, kMaxExampleSize);
-  within(command, "--levels", flags.levels, 0, examples::kMaxLevels);
+  takes(command, "--size", within(flags.size, 1, kMaxExampleSize), "--levels",
+        within(flags.levels, 0, examples::kMaxLevels));
 }
 
 struct ExampleFlags {
@@ -782,26 +777,14 @@ Result<Exit> run_graph(Context& context, RunFlags& flags) {
     TRY(work.kernels->save());
   }
   forms::GraphResult result{work.problem, ran};
-  if (work.strassen && !sim) result.relative_error = relative_error(*work.strassen);
+  if (const StrassenRun* its = work.strassen.get(); its != nullptr && !sim)
+    result.relative_error = examples::relative_error(its->a, its->b, its->c);
   if (compare) result.sequential = TRY(run_sequentially(context, work, settings));
   const std::string content = content_of(flags, result, context);
   TRY(deliver(context, flags.output, content));
   if (result.relative_error.value_or(0) <= kMostError) return Exit::done;
   complain(context, fmt::format("the relative error is above {:g}", kMostError));
   return Exit::no;
-}
-
-void add_run_flags(CLI::App& command, RunFlags& flags) {
-  add_lane_driver_flags(command, flags.lanes, {"sim"});
-  flag(command, "--topology", flags.lanes.gpu);
-  add_atom_flag(command, flags.lanes.atom);
-  takes(command, "--policy",
-        word_from(flags.policy, decide::mask_policy_words(),
-                  "How kernels get their units, overriding the graph; see partita help mask"),
-        "--overlap-limit", limited(flags.overlap_limit, 0, hw::kMaxUnits), "--threads",
-        limited(flags.threads, 1, kMaxThreads), "--waits", one_of(flags.waits, {"device", "host"}),
-        "--copy-gbps", within(flags.copy_gbps, 1e-3, 1e6), "--sequential", flags.sequential,
-        "--compare", flags.compare, "--fill", flags.fills, "--save", flags.saves);
 }
 
 Command add_graph_run(CLI::App& graph) {
@@ -812,14 +795,22 @@ Command add_graph_run(CLI::App& graph) {
   add_example_flags(*command, flags->strassen);
   takes(*command, "--units", within(flags->units, 1, hw::kMaxUnits), "--seed",
         seeded(flags->strassen.seed));
-  add_run_flags(*command, *flags);
+  add_lane_driver_flags(*command, flags->lanes, {"sim"});
+  flag(*command, "--topology", flags->lanes.gpu);
+  add_atom_flag(*command, flags->lanes.atom);
+  takes(*command, "--policy",
+        word_from(flags->policy, decide::mask_policy_words(),
+                  "How kernels get their units, overriding the graph; see partita help mask"),
+        "--overlap-limit", limited(flags->overlap_limit, 0, hw::kMaxUnits), "--threads",
+        limited(flags->threads, 1, kMaxThreads), "--waits",
+        one_of(flags->waits, {"device", "host"}), "--copy-gbps",
+        within(flags->copy_gbps, 1e-3, 1e6), "--sequential", flags->sequential, "--compare",
+        flags->compare, "--fill", flags->fills, "--save", flags->saves);
   add_output(*command, flags->output, {"text", "json", "svg"});
   command->footer(
       "partita graph run --example strassen --size 1024 --compare\n"
       "partita graph run graph.yaml --lane-driver sim --topology MI50 --policy conserved --format "
-      "svg "
-      "-o "
-      "graph.svg");
+      "svg -o graph.svg");
   return {command, [flags, command](Context& context) {
             flags->limit_given = command->count("--overlap-limit") > 0;
             return run_graph(context, *flags);
@@ -913,16 +904,18 @@ Command add_kernels_run(CLI::App& kernels) {
       "Run co-located workers on real lanes, stand-ins for their kernels; compare policies");
   add_kernel_flags(*command, flags->kernels);
   add_lane_driver_flags(*command, flags->driver);
-  flag(*command, "--policies", flags->policies,
-       "The policies, separated by commas: mps, static, model, eclip, eclip:N; RPS are compared "
-       "with the first")
-      ->default_str(flags->policies);
-  within(*command, "--requests", flags->requests, 1, 1'000'000);
-  within(*command, "--repeats", flags->repeats, 1, 1000);
+  takes(
+      *command, "--policies",
+      preset(
+          flags->policies,
+          "The policies, separated by commas: mps, static, model, eclip, eclip:N; RPS are compared "
+          "with the first"),
+      "--requests", within(flags->requests, 1, 1'000'000), "--repeats",
+      within(flags->repeats, 1, 1000));
   add_configs_flag(*command, flags->configs);
   add_switches_flag(*command, flags->switches);
-  within(*command, "--scale", flags->scale, 1e-3, 1e6);
-  within(*command, "--tolerance", flags->tolerance, 0, 10);
+  takes(*command, "--scale", within(flags->scale, 1e-3, 1e6), "--tolerance",
+        within(flags->tolerance, 0, 10));
   return runs(command, flags, run_kernels_run, {"text", "json"},
               "partita kernels run --workers vgg,resnet --kernel-profiles kernels/ --topology 4x15 "
               "--lane-driver cpu_mask");

@@ -639,8 +639,7 @@ std::string stats_text(const remote::TraceStats& stats) {
 Result<Exit> run_trace_stats(Context& context, const TraceFlags& flags) {
   const auto loaded = TRY(load_trace(context, flags.file));
   const remote::TraceStats stats = remote::trace_stats(loaded->trace);
-  const bool json = flags.output.json();
-  return finish(context, flags.output, json ? stats_json(stats) : stats_text(stats));
+  return finish(context, flags.output, flags.output.json() ? stats_json(stats) : stats_text(stats));
 }
 
 Result<Exit> run_trace_replay(Context& context, const TraceFlags& flags) {

@@ -587,11 +587,6 @@ tl::unexpected<Error> no_checks() {
   return failed({ErrorCode::not_supported, "--check needs the back end cpu", ""});
 }
 
-// bad_input for shapes that this machine does not have.
-Result<std::vector<Part>> parts_of(const PartFlags& flags) {
-  return flags.backend == "cuda" ? gpu_parts(flags) : cpu_parts(flags);
-}
-
 // The policy or plan with the profiles of its workers.
 Result<KernelPolicy> read_kernel_policy(Files& files, const KernelPlanFlags& flags) {
   KernelPolicy policy{.policy = flags.plan};
@@ -857,7 +852,8 @@ Result<BrokerOptions> broker_options(Context& context, RemoteServeFlags flags) {
       flags.parts.house = std::make_shared<CpuHouse>(std::move(policy), std::move(phases));
     }
   }
-  options.parts = TRY(parts_of(flags.parts));
+  options.parts =
+      TRY(flags.parts.backend == "cuda" ? gpu_parts(flags.parts) : cpu_parts(flags.parts));
   if (!flags.gpus.empty())
     options.open_maker = [&context, device = flags.device, gpus = flags.gpus] {
       return gpu_part_maker(context, device, gpus);
@@ -928,13 +924,8 @@ void add_part_flags(CLI::App& command, RemoteServeFlags& flags) {
   flag(command, "--workers", flags.kernels.workers)->needs(profiles);
   flag(command, "--kernel-times", flags.parts.kernel_times);
   add_device_flags(command, flags.device);
-  within(command, "--sessions", flags.parts.sessions, 1, kMaxSessions);
-  within(flag(command, "--memory", flags.memory_mib), 1, 256 * 1024);
-}
-
-void add_guard_flags(CLI::App& command, RemoteServeFlags& flags) {
-  takes(command, "--token-file", flags.token_file, "--idle-limit", flags.idle, "--wall-limit",
-        flags.wall, "--run-as", flags.user, "--no-sandbox", flags.open_sandbox);
+  takes(command, "--sessions", within(flags.parts.sessions, 1, kMaxSessions), "--memory",
+        limited(flags.memory_mib, 1, 256 * 1024));
 }
 
 }  // namespace
@@ -944,10 +935,10 @@ Command add_remote_serve(CLI::App& remote) {
       remote, "serve", "Serve parts of this machine to programs started with `remote run`");
   flag(*command, "--listen", flags->listen);
   add_part_flags(*command, *flags);
-  within(*command, "--warm", flags->warm, 0, kMaxSessions);
-  within(*command, "--queue", flags->queue, 0, kMaxSessions);
-  add_guard_flags(*command, *flags);
-  takes(*command, "--images", flags->images, "--metrics", flags->metrics, "--state-dir",
+  takes(*command, "--warm", within(flags->warm, 0, kMaxSessions), "--queue",
+        within(flags->queue, 0, kMaxSessions), "--token-file", flags->token_file, "--idle-limit",
+        flags->idle, "--wall-limit", flags->wall, "--run-as", flags->user, "--no-sandbox",
+        flags->open_sandbox, "--images", flags->images, "--metrics", flags->metrics, "--state-dir",
         flags->state_directory, "--with-parent", flags->with_parent);
   return runs(command, flags, run_remote_serve,
               "partita remote serve --listen unix:/tmp/partita.sock --shape CPU-2 --shape CPU-2");

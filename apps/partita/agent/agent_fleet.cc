@@ -143,13 +143,11 @@ Result<std::unique_ptr<AgentFleet>> AgentFleet::start(Context& context, Wishes w
   TRY(fleet::parse_fleet_word("fleet.node", wishes.fleet.node));
   std::unique_ptr<AgentFleet> made(new AgentFleet(context, std::move(wishes), std::move(store)));
   if (context.files.exists(made->part_path())) {
-    const auto text = TRY(context.files.read(made->part_path()));
-    made->part_ = TRY(fleet::parse_part(made->part_path(), text));
+    made->part_ = TRY(read_as(context.files, made->part_path(), fleet::parse_part));
     if (made->part_->services.empty()) made->to_hand_ = made->part_;  // nothing forgets it
   }
   if (context.files.exists(made->budget_path())) {
-    const auto text = TRY(context.files.read(made->budget_path()));
-    auto held = TRY(fleet::parse_held_budget(made->budget_path(), text));
+    auto held = TRY(read_as(context.files, made->budget_path(), fleet::parse_held_budget));
     if (held.boot != made->wishes_.boot) held.watts = held.alone_w = held.least_w;
     made->budget_ = std::move(held);
   }

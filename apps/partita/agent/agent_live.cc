@@ -91,8 +91,7 @@ class AgentNotices {
  public:
   // The key `notify` of that file; null where it has none.
   static Result<std::unique_ptr<AgentNotices>> read(Files& files, const std::string& path) {
-    const std::string text = TRY(read_input(files, "--settings", path));
-    auto receivers = TRY(notify::parse_receivers(path, text));
+    auto receivers = TRY(read_input(files, "--settings", path, notify::parse_receivers));
     if (receivers.empty()) return std::unique_ptr<AgentNotices>();
     return std::unique_ptr<AgentNotices>(new AgentNotices(std::move(receivers)));
   }

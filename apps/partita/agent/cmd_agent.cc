@@ -23,10 +23,6 @@ namespace {
 
 constexpr const char* kSettingsFlag = "--settings";
 
-void beside_it(const std::string& file, std::string& path) {
-  if (!path.empty()) path = beside(file, path);
-}
-
 constexpr int kStandardGpus = 8;
 constexpr const char* kStandardModel = "A100-80GB";
 
@@ -154,20 +150,6 @@ Result<Exit> run_agent(Context& context, const CLI::App& command, AgentFlags& fl
   return run_agent_weeks(context, flags.weeks);
 }
 
-void add_live_flags(CLI::App& command, LiveFlags& flags) {
-  takes(command, "--settings", flags.config, "--services", flags.services, "--profiles",
-        flags.profiles);
-  add_device_flags(command, flags.device);
-  takes(command, "--state-dir", flags.state_dir, "--listen", flags.listen, "--mode",
-        word_from(flags.mode, {"automatic", "approve", "observe"}), "--host-queue",
-        flags.host_queue);
-  add_fleet_flags(command, flags.fleet);
-  takes(command, "--quota", flags.queue.quotas, "--most-tasks", flags.queue.most_tasks,
-        "--share", flags.queue.shares);
-  add_tariff_flags(command, flags.queue.tariff);
-  takes(command, "--once", flags.once, "--dry-run", flags.dry_run);
-}
-
 }  // namespace
 
 AgentSignals::AgentSignals() : signal_(-1), event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -222,15 +204,15 @@ bool AgentSignals::reread() {
 
 Result<control::AgentFile> load_agent_file(Context& context, const std::string& path) {
   if (path.empty()) return control::AgentFile{};
-  const std::string text = TRY(read_input(context.files, kSettingsFlag, path));
-  control::AgentFile file = TRY(control::parse_agent_file(path, text));
+  control::AgentFile file =
+      TRY(read_input(context.files, kSettingsFlag, path, control::parse_agent_file));
   for (std::string* named :
        {&file.node.machine, &file.node.catalogue, &file.node.state_dir, &file.services,
         &file.server.tokens_file, &file.server.tls_certificate, &file.server.tls_key,
         &file.server.client_ca, &file.server.client_roles, &file.server.oidc,
         &file.server.access_log, &file.server.socket, &file.fleet.password_file, &file.fleet.ca,
         &file.fleet.certificate, &file.fleet.key})
-    beside_it(path, *named);
+    if (!named->empty()) *named = beside(path, *named);
   if (!file.profiles.empty()) file.profiles = decide::all_beside(path, file.profiles);
   for (auto* named : {&file.profiles_of, &file.power_tables})
     for (control::ModelProfiles& one : *named) one.path = decide::all_beside(path, one.path);
@@ -303,9 +285,19 @@ Result<Exit> run_agent_weeks(Context& context, const WeeksFlags& flags) {
 Command add_agent(CLI::App& app) {
   auto [command, flags] = adding<AgentFlags>(
       app, "agent", "Keep this node as wanted: watch rates and health, plan, judge, apply, repair");
-  add_live_flags(*command, flags->live);
-  takes(*command, "--simulate", limited(flags->weeks.days, 1, control::kMostSimDays), "--node",
-        flags->weeks.machine, "--tasks", flags->weeks.tasks, "--calm", flags->weeks.calm, "--pace",
+  takes(*command, "--settings", flags->live.config, "--services", flags->live.services,
+        "--profiles", flags->live.profiles);
+  add_device_flags(*command, flags->live.device);
+  takes(*command, "--state-dir", flags->live.state_dir, "--listen", flags->live.listen, "--mode",
+        word_from(flags->live.mode, {"automatic", "approve", "observe"}), "--host-queue",
+        flags->live.host_queue);
+  add_fleet_flags(*command, flags->live.fleet);
+  takes(*command, "--quota", flags->live.queue.quotas, "--most-tasks", flags->live.queue.most_tasks,
+        "--share", flags->live.queue.shares);
+  add_tariff_flags(*command, flags->live.queue.tariff);
+  takes(*command, "--once", flags->live.once, "--dry-run", flags->live.dry_run, "--simulate",
+        limited(flags->weeks.days, 1, control::kMostSimDays), "--node", flags->weeks.machine,
+        "--tasks", flags->weeks.tasks, "--calm", flags->weeks.calm, "--pace",
         limited(flags->weeks.pace_s, 0, 86'400), "--seed", seeded(flags->weeks.seed));
   add_output(*command, flags->live.output, {"text", "json", "svg"});
   command->footer(

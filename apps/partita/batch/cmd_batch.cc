@@ -100,28 +100,6 @@ CLI::Option* add_word(CLI::App& command, const char* name, std::string& value, c
   return command.add_option(name, value, help)->default_str(value);
 }
 
-// What the paper leaves open, and what is not in it.
-void add_details(CLI::App& command, decide::BatchWords& flags) {
-  add_share(command, "--p-sup", flags.super_linear,
-            "Share of memory-bound tasks: super-linear from one slice to two");
-  add_share(command, "--transition", flags.transition,
-            "Probability that a memory-bound task becomes compute-bound with a further slice");
-  one_of(add_word(command, "--after-transition", flags.after_transition,
-                  "How a memory-bound task scales once it is compute-bound"),
-         {"sub-linear", "near-linear", "none"});
-  one_of(add_word(command, "--clip", flags.clip,
-                  "What to do with a scaling factor outside its range: clamp it, or draw again"),
-         {"clamp", "truncate"});
-  one_of(add_word(command, "--leftovers", flags.leftovers,
-                  "Class of the tasks that are left when the shares are rounded"),
-         {"largest-remainder", "smallest-class"});
-  takes(command, "--shares", flags.shares, "--time-range", flags.time_range);
-  one_of(add_word(command, "--order", flags.order, "Order of the tasks in the file"),
-         {"shuffled", "classes"});
-  within(flag(command, "--releases", flags.releases), 0, 1e6);
-  within(flag(command, "--deadlines", flags.deadlines), 1, 1e6);
-}
-
 Command add_batch_generate(CLI::App& batch) {
   auto [command, flags] = adding<BatchGenerateFlags>(
       batch, "generate",
@@ -136,7 +114,24 @@ Command add_batch_generate(CLI::App& batch) {
          {"wide", "narrow"});
   takes(*command, "--gpu", needed(flags->gpus.gpu), "--catalogue", flags->gpus.catalogue, "--seed",
         seeded(flags->words.seed));
-  add_details(*command, flags->words);
+  add_share(*command, "--p-sup", flags->words.super_linear,
+            "Share of memory-bound tasks: super-linear from one slice to two");
+  add_share(*command, "--transition", flags->words.transition,
+            "Probability that a memory-bound task becomes compute-bound with a further slice");
+  one_of(add_word(*command, "--after-transition", flags->words.after_transition,
+                  "How a memory-bound task scales once it is compute-bound"),
+         {"sub-linear", "near-linear", "none"});
+  one_of(add_word(*command, "--clip", flags->words.clip,
+                  "What to do with a scaling factor outside its range: clamp it, or draw again"),
+         {"clamp", "truncate"});
+  one_of(add_word(*command, "--leftovers", flags->words.leftovers,
+                  "Class of the tasks that are left when the shares are rounded"),
+         {"largest-remainder", "smallest-class"});
+  takes(*command, "--shares", flags->words.shares, "--time-range", flags->words.time_range);
+  one_of(add_word(*command, "--order", flags->words.order, "Order of the tasks in the file"),
+         {"shuffled", "classes"});
+  takes(*command, "--releases", limited(flags->words.releases, 0, 1e6), "--deadlines",
+        limited(flags->words.deadlines, 1, 1e6));
   return runs(command, flags, run_batch_generate, {"csv"},
               "partita init --count 20 --scaling mixed --gpu A100-80GB --seed 7 -o tasks.csv");
 }
@@ -279,13 +274,14 @@ Command add_batch_stream(CLI::App& batch) {
   auto [command, flags] = adding<BatchStreamFlags>(
       batch, "stream", "Schedule batches that follow each other, or tasks that arrive over time");
   add_problem(*command, flags->tasks, flags->gpus);
-  one_of(*command, "--method", flags->method, {"trivial", "reverse", "overlap", "best"},
-         "trivial: FAR's schedules one after the other; reverse: every second one reversed; "
-         "overlap: also moves and swaps where two meet; best: Partita's own, never worse than "
-         "these for a batch");
-  flag(*command, "--online", flags->online);
-  takes(*command, "--replan", within(flags->options.replanned, 0, plan::kMaxTasks), "--seed",
-        seeded(flags->options.seed));
+  takes(
+      *command, "--method",
+      one_of(flags->method, {"trivial", "reverse", "overlap", "best"},
+             "trivial: FAR's schedules one after the other; reverse: every second one reversed; "
+             "overlap: also moves and swaps where two meet; best: Partita's own, never worse than "
+             "these for a batch"),
+      "--online", flags->online, "--replan", within(flags->options.replanned, 0, plan::kMaxTasks),
+      "--seed", seeded(flags->options.seed));
   return runs(command, flags, run_batch_stream, {"text", "json", "svg"},
               "partita plan --tasks monday.csv --tasks tuesday.csv --gpu A100-80GB\n"
               "partita plan --tasks arrivals.csv --online --gpu A30 --format json -o "
@@ -385,12 +381,12 @@ Result<Exit> run_batch_simulate(Context& context, const BatchSimulateFlags& flag
   }
   const auto timed =
       TRY(decide::simulate(problem, *verdict, flags.options, Progress(context).watch().cpu_ms));
-  const Result<std::string> content =
-      wants_document(flags.output)
-          ? document_as(flags.output,
-                        sim::report_json(timed.report, flags.options, timed.events_per_second))
-          : sim::report_text(timed.report, flags.options);
-  return content ? finish(context, flags.output, *content) : failed(content.error());
+  const std::string content =
+      TRY(wants_document(flags.output)
+              ? document_as(flags.output,
+                            sim::report_json(timed.report, flags.options, timed.events_per_second))
+              : sim::report_text(timed.report, flags.options));
+  return finish(context, flags.output, content);
 }
 
 Command add_batch_simulate(CLI::App& batch) {
@@ -693,24 +689,16 @@ void add_inputs(CLI::App& command, BatchRunFlags& flags) {
   add_device_flags(command, flags.device);
 }
 
-void add_conduct(CLI::App& command, BatchRunFlags& flags) {
-  takes(command, "--command", flags.command, "--retries", within(flags.options.retries, 0, 1000),
-        "--timeout", flags.timeout, "--grace", preset(flags.grace), "--patience",
-        preset(flags.patience), "--keep", flags.options.keep);
-}
-
-void add_record(CLI::App& command, BatchRunFlags& flags) {
-  takes(command, "--rehearse", flags.simulate, "--resume", flags.resume, "--state-dir",
-        flags.state_dir, "--why", flags.why, "--log-dir", flags.log_dir);
-  add_output(command, flags.output, {"text", "json"});
-}
-
 Command add_batch_run(CLI::App& batch) {
   auto [command, flags] = adding<BatchRunFlags>(
       batch, "run", "Run a schedule on this node; it may be killed and restarted at any time");
   add_inputs(*command, *flags);
-  add_conduct(*command, *flags);
-  add_record(*command, *flags);
+  takes(*command, "--command", flags->command, "--retries", within(flags->options.retries, 0, 1000),
+        "--timeout", flags->timeout, "--grace", preset(flags->grace), "--patience",
+        preset(flags->patience), "--keep", flags->options.keep, "--rehearse", flags->simulate,
+        "--resume", flags->resume, "--state-dir", flags->state_dir, "--why", flags->why,
+        "--log-dir", flags->log_dir);
+  add_output(*command, flags->output, {"text", "json"});
   return runs(command, flags, run_batch_run,
               "partita apply schedule.json --tasks tasks.csv --retries 1 --timeout 3x\n"
               "partita apply --tasks tasks.csv --gpu-index 0 --format json -o report.json\n"

@@ -85,7 +85,7 @@ class DemoNode {
   // Applies the plan of the problem, then plans anew with every third service's rate a quarter
   // higher, applies that, and shows what changed and what did not.
   Result<void> show_change(Context& context, const plan::ServingProblem& problem,
-                           const plan::Judged<plan::ServingPlan>& plan) {
+                           const JudgedPlan& plan) {
     const actuate::Doors doors{driver_, disk_, clock_, hw::builtin_catalogue(), kState};
     const auto apply = [&](const JudgedPlan& wanted) {
       return actuate::apply(doors, actuate::wanted_of(wanted), {}, [](const auto&) {});
@@ -119,12 +119,10 @@ class DemoNode {
   }
   // A minute of work on what was applied last, recorded, and the joules told apart by service.
   Result<void> show_energy(Context& context) {
-    const auto quiet = watch(kQuiet);  // what the boards take without work
-    if (!quiet) return failed(quiet.error());
+    const auto quiet = TRY(watch(kQuiet));  // what the boards take without work
     TRY(start_workers());
     const auto busy = TRY(watch(kWatched));
-    const std::string log = *quiet + busy;
-    TRY(disk_.write_atomic(kTelemetry, log));
+    TRY(disk_.write_atomic(kTelemetry, quiet + busy));
     decide::EnergyQuestion question;
     question.telemetry = kTelemetry;
     question.plan = kAssignment;
@@ -236,18 +234,14 @@ void write_picture(Context& context, const DemoFlags& flags, const plan::Serving
     complain(context, "no picture: " + to_string(written.error()));
 }
 
-using JudgedPlan = plan::Judged<plan::ServingPlan>;
-
 Result<JudgedPlan> show_plan(Context& context, const DemoFlags& flags,
                              const plan::ServingProblem& problem) {
   const auto planner = TRY(decide::find_planner("demo", "exact"));
   auto made = TRY(decide::make_plan(*planner, problem, {.watch = Progress(context).watch()}));
   if (!made.plan) return environment_error("demo", decide::reasons_text("no plan:", made.refusals));
-  forms::PictureOptions picture;
-  picture.colour = context.colour;
-  picture.width = context.width;
-  picture.explain = true;
-  say(context, forms::plan_text(**made.plan, hw::builtin_catalogue(), picture));
+  say(context,
+      forms::plan_text(**made.plan, hw::builtin_catalogue(),
+                       {.colour = context.colour, .explain = true, .width = context.width}));
   write_picture(context, flags, **made.plan);
   return *std::move(made.plan);
 }
@@ -299,14 +293,13 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   headline(context, 1, "The services: requests per second, each with a latency objective");
   say(context, services_table(problem));
   headline(context, 2, "The plan, and what no plan can go below");
-  const Result<JudgedPlan> plan = show_plan(context, flags, problem);
-  if (!plan) return failed(plan.error());
+  const JudgedPlan plan = TRY(show_plan(context, flags, problem));
   headline(context, 3, "The check, by a judge that shares no code with the planner");
   say(context,
       fmt::format("ok: {} services on {} GPUs, no violation ({})\n", problem.services.size(),
-                  (*plan)->gpus.size(), plan::to_string(problem.rule)));
+                  plan->gpus.size(), plan::to_string(problem.rule)));
   headline(context, 4, "A simulated minute of Poisson traffic on that plan");
-  TRY(show_traffic(context, flags, problem, *plan));
+  TRY(show_traffic(context, flags, problem, plan));
   headline(context, 5, "The same services planned by ParvaGPU's algorithm");
   TRY(show_comparison(context, flags, problem));
   headline(context, 6, "A queue of jobs instead: eight Rodinia kernels on one A30");
@@ -314,7 +307,7 @@ Result<Exit> run_demo(Context& context, const DemoFlags& flags) {
   headline(context, 7, "The plan applied to eight simulated GPUs, then more traffic");
   const hw::GpuModel* model = TRY(hw::builtin_catalogue().get(kGpu));
   DemoNode node(*model, kNodeGpus);
-  TRY(node.show_change(context, problem, *plan));
+  TRY(node.show_change(context, problem, plan));
   headline(context, 8, "What each service costs: a minute of these GPUs, in joules");
   TRY(node.show_energy(context));
   say(context, "\nKernels on masks, and where the heat goes: make lab, then partita lab demo\n");

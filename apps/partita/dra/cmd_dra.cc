@@ -55,14 +55,10 @@ Result<dra::KubeApiSettings> settled_cluster(Context& context, dra::KubeApiSetti
 
 constexpr std::string_view kOwner = "claim:";
 
-std::string with_underscores(std::string uid) {
-  std::ranges::replace(uid, '-', '_');
-  return uid;
-}
-
 // Where a kubelet puts a pod, with systemd and without, by its class of service.
 std::vector<std::string> places_of(const std::string& cgroups, const std::string& uid) {
-  const std::string slice = with_underscores(uid);
+  std::string slice = uid;
+  std::ranges::replace(slice, '-', '_');
   std::vector<std::string> all = {
       fmt::format("{}/kubepods.slice/kubepods-pod{}.slice", cgroups, slice),
       fmt::format("{}/kubepods/pod{}", cgroups, uid)};

@@ -356,21 +356,17 @@ void add_inputs(CLI::App& command, AttributionFlags& flags) {
   takes(command, "--batch-start", flags.batch_start, "--tenant", flags.tenants);
 }
 
-void add_rules(CLI::App& command, AttributionFlags& flags) {
-  one_of(command, "--rule", flags.rule, {"auto", "model", "activity", "slice", "kepler", "equal"});
-  one_of(command, "--idle", flags.idle, {"slice", "equal", "unassigned"});
-  within(flag(command, "--idle-w", flags.idle_w), 0, energy::kMaxBoardWatts);
-  takes(command, "--longest-gap", flags.longest_gap, "--compare", flags.question.compare);
-  within(flag(command, "--carbon", flags.carbon), 0, 1e5);
-  within(flag(command, "--price", flags.price), 0, 1e9);
-}
-
 Command add_energy_attribute(CLI::App& energy) {
   auto [command, flags] = adding<AttributionFlags>(
       energy, "attribute", "Attribute energy to tenants, services, tasks and requests");
   add_inputs(*command, *flags);
   add_device_flags(*command, flags->device);
-  add_rules(*command, *flags);
+  takes(*command, "--rule",
+        one_of(flags->rule, {"auto", "model", "activity", "slice", "kepler", "equal"}), "--idle",
+        one_of(flags->idle, {"slice", "equal", "unassigned"}), "--idle-w",
+        limited(flags->idle_w, 0, energy::kMaxBoardWatts), "--longest-gap", flags->longest_gap,
+        "--compare", flags->question.compare, "--carbon", limited(flags->carbon, 0, 1e5), "--price",
+        limited(flags->price, 0, 1e9));
   return runs(
       command, flags, run_energy_attribute, {"text", "json", "prometheus", "svg"},
       "partita energy attribute --telemetry log.jsonl --plan plan.json --carbon 380 --price 0.30\n"

@@ -135,8 +135,7 @@ Command add_power_table(CLI::App& power) {
   add_output_file(*command, flags->output);
   return runs(command, flags, run_table,
               "partita power table --models vgg,bert --kernel-profiles data/published/reef "
-              "--topology MI50 -o "
-              "mi50.csv");
+              "--topology MI50 -o mi50.csv");
 }
 
 void add_power_flags(CLI::App& command, PowerFlags& flags) {
@@ -168,8 +167,8 @@ struct PowerPlanFlags {
 
 void add_problem(CLI::App& command, PowerPlanFlags& flags) {
   add_power_flags(command, flags.power);
-  within(command, "--gpus", flags.gpus, 1, plan::kMaxPowerGpus);
-  within(flag(command, "--unused", flags.unused), 0, 5'000);
+  takes(command, "--gpus", within(flags.gpus, 1, plan::kMaxPowerGpus), "--unused",
+        limited(flags.unused, 0, 5'000));
   add_output(command, flags.output, {"text", "json"});
 }
 
@@ -225,13 +224,10 @@ Result<Exit> run_power_plan(Context& context, const PowerPlanFlags& flags) {
 
 Result<Exit> run_power_verify(Context& context, const PowerPlanFlags& flags) {
   const auto problem = TRY(problem_of(context, flags));
-  const auto text = TRY(read_input(context.files, "PLAN", flags.plan));
-  const auto plan = TRY(forms::parse_power_plan(flags.plan, text));
+  const auto plan = TRY(read_input(context.files, "PLAN", flags.plan, forms::parse_power_plan));
   const auto verdict = verify::judge(problem, plan);
   const std::string ok = fmt::format(
-      "{}: every share is in the table, keeps its SLO and the watts "
-      "add up",
-      flags.plan);
+      "{}: every share is in the table, keeps its SLO and the watts add up", flags.plan);
   return say_verdict(context, flags.output, flags.plan, ok,
                      verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
 }
@@ -303,8 +299,7 @@ Result<std::vector<PowerCase>> cases_of(Context& context, const PowerSimulateFla
   if (flags.at_most) {
     if (problem.services.size() > 1 && !flags.alone)
       return bad_input("--at-most",
-                       "services that share a GPU cannot each have all of it: add "
-                       "--alone");
+                       "services that share a GPU cannot each have all of it: add --alone");
     TRY(decide::to_most(problem));
   }
   const auto duration = TRY(parse_duration("--duration", flags.duration));
@@ -457,35 +452,25 @@ Result<Exit> run_power_simulate(Context& context, const PowerSimulateFlags& flag
                 flags.require && !held ? Exit::no : Exit::done);
 }
 
-void add_trace_flags(CLI::App& command, PowerSimulateFlags& flags) {
-  takes(command, "--trace", flags.trace, "--bin", preset(flags.bin), "--duration",
-        preset(flags.duration));
-  one_of(command, "--arrivals", flags.arrivals, {"poisson", "uniform"})
-      ->transform([](const std::string& word) { return word == "even" ? "uniform" : word; });
-  takes(command, "--alone", flags.alone, "--at-most", flags.at_most, "--seed",
-        seeded(flags.how.run.seed));
-}
-
-void add_control_flags(CLI::App& command, PowerSimulateFlags& flags) {
-  takes(
-      command, "--policies",
-      also(flags.policies,
-           "Policies between commas (default: baseline,fs,rs-se,rs-cu,cofris-se,cofris-cu,exact)"),
-      "--controller", one_of(flags.controller, {"table", "predictive"}), "--look-back",
-      flags.memory, "--poll", preset(flags.poll), "--delay", preset(flags.delay), "--guard",
-      within(flags.how.control.guard, 0, 20), "--hysteresis-polls",
-      within(flags.how.control.hysteresis, 1, 10'000), "--clock-cost",
-      limited(flags.how.run.cost.clock.value, 0, 1e6), "--unit-cost",
-      limited(flags.how.run.cost.units.value, 0, 1e6));
-}
-
 Command add_power_simulate(CLI::App& power) {
   auto [command, flags] = adding<PowerSimulateFlags>(
       power, "simulate", "Run policies of power against arrivals: watts, percentiles, SLOs");
   add_power_flags(*command, flags->power);
-  add_trace_flags(*command, *flags);
-  add_control_flags(*command, *flags);
-  flag(*command, "--strict", flags->require);
+  takes(*command, "--trace", flags->trace, "--bin", preset(flags->bin), "--duration",
+        preset(flags->duration));
+  one_of(*command, "--arrivals", flags->arrivals, {"poisson", "uniform"})
+      ->transform([](const std::string& word) { return word == "even" ? "uniform" : word; });
+  takes(
+      *command, "--alone", flags->alone, "--at-most", flags->at_most, "--seed",
+      seeded(flags->how.run.seed), "--policies",
+      also(flags->policies,
+           "Policies between commas (default: baseline,fs,rs-se,rs-cu,cofris-se,cofris-cu,exact)"),
+      "--controller", one_of(flags->controller, {"table", "predictive"}), "--look-back",
+      flags->memory, "--poll", preset(flags->poll), "--delay", preset(flags->delay), "--guard",
+      within(flags->how.control.guard, 0, 20), "--hysteresis-polls",
+      within(flags->how.control.hysteresis, 1, 10'000), "--clock-cost",
+      limited(flags->how.run.cost.clock.value, 0, 1e6), "--unit-cost",
+      limited(flags->how.run.cost.units.value, 0, 1e6), "--strict", flags->require);
   return runs(
       command, flags, run_power_simulate, {"text", "json", "svg"},
       "partita simulate --services mi50.yaml --table mi50.csv --topology MI50 --alone --at-most "
@@ -520,8 +505,7 @@ Result<void> check_age(const std::string& path, Seconds stale) {
 Result<Services> read_seen(Files& files, const std::string& path, Seconds stale,
                            const plan::PowerProblem& problem) {
   TRY(check_age(path, stale));
-  const auto text = TRY(files.read(path));
-  return decide::parse_power_seen(path, text, problem.services);
+  return read_as(files, path, decide::parse_power_seen, problem.services);
 }
 
 // Where the loop sees the services: a file that changes, or a trace played in real time.

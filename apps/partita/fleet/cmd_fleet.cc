@@ -205,8 +205,7 @@ class Balancer {
 };
 
 Result<Exit> from_document(Context& context, const BalanceFlags& flags) {
-  const auto text = TRY(read_input(context.files, "PLAN", flags.file));
-  const auto status = TRY(fleet::parse_status(flags.file, text));
+  const auto status = TRY(read_input(context.files, "PLAN", flags.file, fleet::parse_status));
   if (!status.fault.empty())
     complain(context, fmt::format("warning: {}: the fleet's store was not heard when it was "
                                   "written, so who carries what may be otherwise by now: {}",
@@ -371,10 +370,10 @@ Result<Exit> run_history(Context& context, const FleetCommandFlags& flags) {
 }
 
 void add_wishes(CLI::App& command, FleetCommandFlags& flags) {
-  one_of(flag(command, "--survive-domain", flags.manner.survive),
-         {fleet::kSurviveWords.begin(), fleet::kSurviveWords.end()});
-  one_of(flag(command, "--mode", flags.manner.mode, "observe is not for fleets"),
-         {"automatic", "approve"});
+  takes(command, "--survive-domain",
+        word_from(flags.manner.survive, {fleet::kSurviveWords.begin(), fleet::kSurviveWords.end()}),
+        "--mode",
+        word_from(flags.manner.mode, {"automatic", "approve"}, "observe is not for fleets"));
 }
 
 using Run = Result<Exit> (*)(Context&, const FleetCommandFlags&);

@@ -119,10 +119,9 @@ Result<fleet::Wanted> FleetDesk::change_wanted(
 
 // What is written is carried out by who leads.
 std::string FleetDesk::when(const std::string& sentence) const {
-  return view_.leader ? sentence
-                      : sentence +
-                            "; it is written, and is carried out once a node leads (none "
-                            "does now)";
+  return view_.leader
+             ? sentence
+             : sentence + "; it is written, and is carried out once a node leads (none does now)";
 }
 
 Result<void> FleetDesk::wanted_is_read() const {

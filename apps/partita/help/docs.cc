@@ -171,10 +171,9 @@ class HelpFormatter final : public CLI::FormatterBase {
     return help_of(*app);
   }
 };
-const FlagDoc* flag_called(const CommandDoc& command, const std::string& name) {
-  const auto found = std::ranges::find_if(
-      command.flags, [&](const FlagDoc& flag) { return flag.names.back() == name; });
-  return found == command.flags.end() ? nullptr : &*found;
+bool has_flag(const CommandDoc& command, const FlagDoc& of) {
+  return std::ranges::any_of(
+      command.flags, [&](const FlagDoc& flag) { return flag.names.back() == of.names.back(); });
 }
 
 // What a form has besides what the verb and the forms before it told; the rest by name.
@@ -183,7 +182,7 @@ std::string form_help(const CommandDoc& form, const CommandDoc& told) {
   std::vector<std::string> known;
   for (const FlagDoc& flag : form.positionals) text += flag_help(flag);
   for (const FlagDoc& flag : form.flags) {
-    if (flag_called(told, flag.names.back()) == nullptr)
+    if (!has_flag(told, flag))
       text += flag_help(flag);
     else if (!flag.everywhere && flag.names.back() != "--help")
       known.push_back(flag.names.back());
@@ -251,9 +250,7 @@ Result<Exit> run_help(Context& context, const CLI::App& root, bool whole,
   const CLI::App* command = &root;
   for (const std::string& name : path) {
     const std::vector<std::string> names = names_below(*command);
-    const CLI::App* found = nullptr;
-    for (const CLI::App* child : command->get_subcommands({}))
-      if (child->get_name() == name) found = child;
+    const CLI::App* found = child_named(*command, name);
     if (found == nullptr)
       return bad_input("", names.empty() ? fmt::format("'{}': unexpected argument", name)
                                          : fmt::format("unknown command '{}'{}", name,
@@ -349,8 +346,7 @@ void take_in_forms(CommandDoc& command) {
       command.positionals.front().value += "|" + form.word;
     }
     for (FlagDoc flag : form.flags) {
-      const auto same = [&](const FlagDoc& one) { return one.names.back() == flag.names.back(); };
-      if (std::ranges::any_of(command.flags, same)) continue;
+      if (has_flag(command, flag)) continue;
       flag.required = false;
       command.flags.push_back(std::move(flag));
     }

@@ -43,19 +43,26 @@ std::string synopsis(const CommandDoc& command) {
   return text;
 }
 
-std::string command_roff(const CommandDoc& command) {
-  std::string text =
-      fmt::format(".SS {}\n{}.\n", roff(joined(command.path, " ")), roff(command.summary));
-  text += ".PP\n" + synopsis(command);
+// What it takes, but for what all take.
+std::string flags_roff(const CommandDoc& command) {
+  std::string text;
   for (const FlagDoc& flag : command.positionals) text += flag_roff(flag);
   for (const FlagDoc& flag : command.flags)
     if (!flag.everywhere && flag.names.back() != "--help") text += flag_roff(flag);
-  if (!command.examples.empty()) {
-    text += ".PP\nExamples:\n.nf\n";
-    for (const std::string& example : command.examples) text += "    " + roff(example) + "\n";
-    text += ".fi\n";
-  }
   return text;
+}
+
+std::string examples_roff(const CommandDoc& command, const std::string& title) {
+  std::string text;
+  for (const std::string& example : command.examples) text += "    " + roff(example) + "\n";
+  return text.empty() ? text : title + "\n.nf\n" + text + ".fi\n";
+}
+
+std::string command_roff(const CommandDoc& command) {
+  std::string text =
+      fmt::format(".SS {}\n{}.\n", roff(joined(command.path, " ")), roff(command.summary));
+  return text + ".PP\n" + synopsis(command) + flags_roff(command) +
+         examples_roff(command, ".PP\nExamples:");
 }
 
 std::string title(const std::string& name) {
@@ -86,12 +93,8 @@ constexpr std::string_view kResults =
     "messages and progress go to standard error. Where a file is asked for, \\- is standard input "
     "or output.\n";
 
-// What it takes, but for what all take.
 std::string options_roff(const CommandDoc& command) {
-  std::string options;
-  for (const FlagDoc& flag : command.positionals) options += flag_roff(flag);
-  for (const FlagDoc& flag : command.flags)
-    if (!flag.everywhere && flag.names.back() != "--help") options += flag_roff(flag);
+  const std::string options = flags_roff(command);
   return options.empty() ? options : ".SH OPTIONS\n" + options;
 }
 
@@ -125,12 +128,7 @@ std::string command_page(const CommandDoc& command, const CommandDoc& root) {
                       roff(command.summary), kResults);
   for (const CommandDoc& form : command.forms)
     text += fmt::format(".PP\n{}: {}.\n", roff(form.when), roff(form.summary));
-  text += commands_roff(command) + options_roff(command);
-  if (!command.examples.empty()) {
-    text += ".SH EXAMPLES\n.nf\n";
-    for (const std::string& example : command.examples) text += "    " + roff(example) + "\n";
-    text += ".fi\n";
-  }
+  text += commands_roff(command) + options_roff(command) + examples_roff(command, ".SH EXAMPLES");
   return text + ending(root) + ".SH SEE ALSO\n\\fBpartita\\fR(1), \\fBpartita\\-formats\\fR(5)\n";
 }
 
@@ -139,9 +137,7 @@ Result<Exit> run_man(Context& context, const CommandDoc& root, const std::string
   TRY(context.files.make_directories(folder));
   for (const CommandDoc* command : flatten(root)) {
     const std::string page = command == &root ? man_page(root) : command_page(*command, root);
-    const std::string path = fmt::format("{}/{}.1", folder, page_name(*command));
-    if (auto written = context.files.write_atomic(path, page); !written)
-      return failed(written.error());
+    TRY(context.files.write_atomic(fmt::format("{}/{}.1", folder, page_name(*command)), page));
   }
   return Exit::done;
 }
@@ -173,8 +169,6 @@ Values values_of(const FlagDoc& flag) {
   return values;
 }
 
-std::string name_of(const CommandDoc& command) { return joined(command.path, " "); }
-
 // Everything that may stand where a word begins: subcommands, flags and the words of positionals.
 std::vector<std::string> candidates_of(const CommandDoc& command) {
   std::vector<std::string> words;
@@ -191,7 +185,7 @@ std::vector<std::string> candidates_of(const CommandDoc& command) {
 std::string bash_script(const CommandDoc& root) {
   std::string paths, values, words;
   for (const CommandDoc* command : flatten(root)) {
-    const std::string name = name_of(*command);
+    const std::string name = joined(command->path, " ");
     if (command != &root) paths += fmt::format("{}\"{}\"", paths.empty() ? "" : " | ", name);
     words +=
         fmt::format("    \"{}\") words=\"{}\" ;;\n", name, joined(candidates_of(*command), " "));

@@ -403,8 +403,7 @@ void Chronicle::complain_once(const Error& error) {
 
 Result<HookSettings> read_hooks(Context& context, const std::string& file) {
   if (file.empty()) return HookSettings{};
-  const std::string text = TRY(read_input(context.files, "--hooks", file));
-  auto settings = TRY(control::parse_agent_file(file, text));
+  auto settings = TRY(read_input(context.files, "--hooks", file, control::parse_agent_file));
   return HookSettings{std::move(settings.hooks), std::move(settings.policy.hooks_before),
                       std::move(settings.policy.hooks_after)};
 }
@@ -462,8 +461,8 @@ Command add_drain(CLI::App& app) {
   command->add_option("DEVICE", flags->devices, "UUIDs of MIG devices or GPUs, or indices of GPUs")
       ->required();
   add_device_flags(*command, flags->device);
-  takes(*command, "--state-dir", flags->state_dir, "--why", flags->why, "--hooks", flags->hooks);
-  within(flag(*command, "--wait", flags->timeout), 0, kMaxWait);
+  takes(*command, "--state-dir", flags->state_dir, "--why", flags->why, "--hooks", flags->hooks,
+        "--wait", limited(flags->timeout, 0, kMaxWait));
   return runs(command, flags, run_drain,
               "partita drain 0 --wait 120\n"
               "partita drain 0 --hooks /etc/partita/agent.yaml");

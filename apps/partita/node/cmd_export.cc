@@ -103,8 +103,8 @@ Result<std::string> slurm(Context& context, const ExportFlags& flags, const Sour
   interop::SlurmOptions options = flags.slurm;
   options.part = kParts.at(flags.part);
   if (!flags.minors.empty()) {
-    const std::string text = TRY(read_input(context.files, "--mig-minors", flags.minors));
-    options.minors = TRY(interop::parse_mig_minors(flags.minors, text));
+    options.minors =
+        TRY(read_input(context.files, "--mig-minors", flags.minors, interop::parse_mig_minors));
   }
   return interop::slurm_lines(source.geometry, options);
 }

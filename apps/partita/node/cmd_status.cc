@@ -175,8 +175,7 @@ Result<std::string> draft(const device::NodeState& state, const std::vector<Boar
 
 Result<std::string> content_of(Context& context, const ReplayFlags& flags,
                                const hw::Catalogue& catalogue) {
-  const std::string text = TRY(read_input(context.files, "FILE", flags.file));
-  const auto recorded = TRY(device::replay(flags.file, text));
+  const auto recorded = TRY(read_input(context.files, "FILE", flags.file, device::replay));
   device::NodeState state = TRY(device::read_node(*recorded));
   const std::vector<Board> boards = compare(*recorded, state, catalogue);
   if (flags.draft >= 0) return draft(state, boards, flags.draft);
@@ -263,8 +262,8 @@ Command add_replay(CLI::App& app) {
       app, "replay",
       "Show a node recorded by `partita capture`, and where it differs from the catalogue");
   file_argument(*command, "FILE", flags->file, "The recording")->required();
-  within(flag(*command, "--draft", flags->draft), 0, static_cast<double>(device::kMaxNodeGpus));
-  flag(*command, "--catalogue", flags->catalogue);
+  takes(*command, "--draft", limited(flags->draft, 0, static_cast<double>(device::kMaxNodeGpus)),
+        "--catalogue", flags->catalogue);
   return runs(command, flags, run_replay, {"text", "json"},
               "partita show node.json\npartita show node.json --draft 0 -o board.json");
 }

@@ -223,8 +223,7 @@ std::string workers_text(const actuate::WorkersState& state) {
 Result<Exit> show(Context& context, const WorkersFlags& flags, const Paths& paths) {
   actuate::WorkersState state;
   if (context.files.exists(paths.state)) {
-    const std::string text = TRY(context.files.read(paths.state));
-    actuate::WorkersState parsed = TRY(actuate::parse_workers(paths.state, text));
+    actuate::WorkersState parsed = TRY(read_as(context.files, paths.state, actuate::parse_workers));
     state = as_it_is_now(std::move(parsed));
   }
   return finish(context, flags.output,
@@ -384,8 +383,7 @@ Result<actuate::SupervisorOptions> options_of(const MpsWorkers& world, const Wor
   const actuate::WorkerPolicy policy = TRY(policy_of(flags));
   std::vector<ShareRule> rules = TRY(share_rules(flags.mps));
   if (flags.once) {  // nobody would wait for what is wrong with it
-    const auto text = TRY(read_input(context.files, "--assignment", paths.assignment));
-    TRY(actuate::parse_assignment(paths.assignment, text));
+    TRY(read_input(context.files, "--assignment", paths.assignment, actuate::parse_assignment));
   }
   actuate::SupervisorOptions options{.command = std::move(command),
                                      .state_file = paths.state,
@@ -431,17 +429,6 @@ void add_flags(CLI::App& command, WorkersFlags& flags) {
         within(flags.first_port, 1, 65535), "--once", flags.once, "--show", flags.show);
 }
 
-void add_probe_flags(CLI::App& command, WorkersFlags& flags) {
-  takes(command, "--probe", flags.probe, "--probe-timeout", preset(flags.probe_timeout),
-        "--probe-period", preset(flags.probe_period), "--probe-failures",
-        within(flags.probe_failures, 1, 1000), "--startup", preset(flags.startup));
-}
-
-void add_mps_flags(CLI::App& command, MpsFlags& flags) {
-  takes(command, "--mps", flags.on, "--mps-shares", flags.shares, "--mps-oversubscribe",
-        flags.oversubscribe, "--runtime-dir", flags.runtime_directory);
-}
-
 }  // namespace
 
 Result<std::vector<ShareRule>> share_rules(const MpsFlags& flags) {
@@ -470,8 +457,11 @@ Command add_workers(CLI::App& app) {
   auto [command, flags] = adding<WorkersFlags>(
       app, "workers", "Keep a process running for every process of every assigned segment");
   add_flags(*command, *flags);
-  add_probe_flags(*command, *flags);
-  add_mps_flags(*command, flags->mps);
+  takes(*command, "--probe", flags->probe, "--probe-timeout", preset(flags->probe_timeout),
+        "--probe-period", preset(flags->probe_period), "--probe-failures",
+        within(flags->probe_failures, 1, 1000), "--startup", preset(flags->startup), "--mps",
+        flags->mps.on, "--mps-shares", flags->mps.shares, "--mps-oversubscribe",
+        flags->mps.oversubscribe, "--runtime-dir", flags->mps.runtime_directory);
   add_device_flags(*command, flags->device);
   return runs(
       command, flags, run_workers, {"text", "json"},

@@ -129,8 +129,8 @@ std::function<Result<void>(int gpu)> gpu_reset(const OpenDriver& driver) {
 }
 
 void add_device_flags(CLI::App& command, DeviceFlags& flags) {
-  one_of(command, "--driver", flags.driver, {"nvml", "amd", "sim"});
-  takes(command, "--machine", flags.machine, "--catalogue", flags.catalogue);
+  takes(command, "--driver", one_of(flags.driver, {"nvml", "amd", "sim"}), "--machine",
+        flags.machine, "--catalogue", flags.catalogue);
 }
 
 Result<OpenDriver> open_driver(Context& context, const DeviceFlags& flags) {

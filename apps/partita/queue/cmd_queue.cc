@@ -540,10 +540,9 @@ Result<Exit> run_wait(Context& context, const QueueFlags& flags, const api::Clie
   for (const long task : flags.tasks)
     for (;;) {
       const auto answer =
-          reached ? of_task_again(context, client, task) : of_task(client, "queue_task", task);
+          TRY(reached ? of_task_again(context, client, task) : of_task(client, "queue_task", task));
       reached = true;
-      if (!answer) return failed(answer.error());
-      const auto shown = TRY(shown_of(*answer));
+      const auto shown = TRY(shown_of(answer));
       if (queue::is_over(shown.task.state)) {
         done = done && shown.task.state == queue::State::done;
         break;
@@ -558,8 +557,9 @@ void add_place(CLI::App& command, QueueFlags& flags) {
   add_device_flags(command, flags.serve.device);
 }
 
-void add_what(CLI::App& command, QueueFlags& flags) {
+void add_submit(CLI::App& command, QueueFlags& flags) {
   queue::Spec& spec = flags.spec;
+  spec.memory_gib = 0;
   command
       .add_option("COMMAND", flags.words,
                   "Shell command: one text, or a program and its arguments behind --")
@@ -570,13 +570,7 @@ void add_what(CLI::App& command, QueueFlags& flags) {
         limited(spec.priority, -queue::kMaxPriority, queue::kMaxPriority), "--deadline",
         flags.deadline, "--time-limit", flags.limit, "--retries",
         limited(spec.retries, 0, queue::kMaxRetries), "--held", spec.held, "--flexible",
-        spec.flexible);
-}
-
-void add_needs(CLI::App& command, QueueFlags& flags) {
-  queue::Spec& spec = flags.spec;
-  spec.memory_gib = 0;
-  takes(command, "--gpu-memory", limited(*spec.memory_gib, 0, 1e6), "--profile",
+        spec.flexible, "--gpu-memory", limited(*spec.memory_gib, 0, 1e6), "--profile",
         also(spec.profiles, "3g is any shape of three slices"), "--gpus",
         limited(spec.gpus, 1, queue::kMaxGpus, "Whole GPUs without --profile and --gpu-memory"),
         "--takes", flags.times, "--cpu-cores", limited(spec.cpus, 0, 1e6), "--ram",
@@ -592,9 +586,9 @@ void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {
         flags->serve.quotas, "--most-tasks", flags->serve.most_tasks, "--share",
         flags->serve.shares, "--urgent-after", preset(flags->serve.patience));
   add_tariff_flags(*command, flags->serve.tariff);
-  within(flag(*command, "--cpu-cores", flags->serve.cpus, "Without it cores are not limited"), 0,
-         1e6);
-  within(flag(*command, "--ram", flags->serve.ram_gib, "Without it memory is not limited"), 0, 1e6);
+  takes(*command, "--cpu-cores",
+        limited(flags->serve.cpus, 0, 1e6, "Without it cores are not limited"), "--ram",
+        limited(flags->serve.ram_gib, 0, 1e6, "Without it memory is not limited"));
 }
 
 }  // namespace
@@ -652,8 +646,7 @@ Command add_queue(CLI::App& app) {
   auto flags = std::make_shared<QueueFlags>();
   add_serve(*queue, flags);
   CLI::App* submit = queue->add_subcommand("submit", "Submit a task; prints its number");
-  add_what(*submit, *flags);
-  add_needs(*submit, *flags);
+  add_submit(*submit, *flags);
   CLI::App* list = queue->add_subcommand("list", "List waiting and running tasks");
   flag(*list, "--all", flags->all);
   static constexpr std::pair<const char*, const char*> kOfOne[] = {

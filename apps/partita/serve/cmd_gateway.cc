@@ -74,8 +74,7 @@ Result<serve::FrontOptions> front_options(Context& context, const GatewayFlags& 
   }
   if (flags.tokens.empty()) return options;
   TRY(check_secret_file(flags.tokens));
-  const std::string text = TRY(read_input(context.files, "--tokens", flags.tokens));
-  options.tokens = TRY(serve::parse_tokens(flags.tokens, text));
+  options.tokens = TRY(read_input(context.files, "--tokens", flags.tokens, serve::parse_tokens));
   return options;
 }
 
@@ -165,9 +164,8 @@ Result<serve::GivenEngines> given_engines(Context& context, const GatewayFlags& 
     given.urls[word.substr(0, equals)].push_back(url);
   }
   if (!flags.services.empty()) {
-    const auto text = TRY(read_input(context.files, "--services", flags.services));
-    auto parsed = TRY(
-        forms::parse_services(flags.services, text, files_beside(context.files, flags.services)));
+    auto parsed = TRY(read_input(context.files, "--services", flags.services, forms::parse_services,
+                                 files_beside(context.files, flags.services)));
     auto services = TRY(decide::with_traces(context.files, flags.services, std::move(parsed)));
     given.services = {services.begin(), services.end()};
   }

@@ -38,9 +38,8 @@ struct LoadFlags {
 // The services with the traffic that is played, as `simulate` takes it.
 Result<decide::PlayedTraffic> played_services(Context& context, const LoadFlags& flags,
                                               const sim::ServingOptions& options) {
-  const auto text = TRY(read_input(context.files, "--services", flags.services));
-  auto services =
-      TRY(forms::parse_services(flags.services, text, files_beside(context.files, flags.services)));
+  auto services = TRY(read_input(context.files, "--services", flags.services, forms::parse_services,
+                                 files_beside(context.files, flags.services)));
   auto loaded = TRY(decide::with_traces(context.files, flags.services, std::move(services)));
   plan::ServingProblem problem;
   problem.services = forms::own_demands(loaded);
@@ -258,35 +257,22 @@ Result<Exit> run_load_command(Context& context, const LoadFlags& flags) {
   return held(context, flags, report);
 }
 
-void add_load_traffic(CLI::App& command, LoadFlags& flags) {
-  takes(command, "--services", flags.services, "--arrivals", flags.traffic.arrivals, "--load",
-        within(flags.traffic.load, 1e-6, 1e6), "--what-if", flags.traffic.what_if, "--duration",
-        preset(flags.duration), "--plan", flags.plan, "--profiles", flags.profiles);
-}
-
-void add_server_scenario(CLI::App& command, LoadFlags& flags) {
-  takes(command, "--scenario", word_from(flags.scenario, {"server"}), "--model", flags.model,
-        "--target-qps", limited(flags.target_qps, 1e-3, 1e7), "--latency-bound",
-        flags.latency_bound, "--min-requests", within(flags.min_requests, 1, 1e9));
-}
-
-void add_connection_flags(CLI::App& command, LoadFlags& flags) {
-  takes(command, "--url", flags.url, "--openai", flags.openai, "--connections",
-        within(flags.options.connections, 1, serve::kMaxLoadConnections), "--first",
-        flags.options.first_in_line, "--token-file", flags.token_file, "--tls-ca",
-        flags.options.tls.ca_file, "--insecure", flags.options.tls.insecure);
-}
-
 }  // namespace
 
 Command add_load(CLI::App& app) {
   auto [command, flags] = adding<LoadFlags>(
       app, "load", "Generate load on a server, and compare latencies with the simulator");
-  add_connection_flags(*command, *flags);
-  add_load_traffic(*command, *flags);
-  add_server_scenario(*command, *flags);
-  takes(*command, "--seed", seeded(flags->options.seed), "--require",
-        limited(flags->require, 0, 1));
+  takes(*command, "--url", flags->url, "--openai", flags->openai, "--connections",
+        within(flags->options.connections, 1, serve::kMaxLoadConnections), "--first",
+        flags->options.first_in_line, "--token-file", flags->token_file, "--tls-ca",
+        flags->options.tls.ca_file, "--insecure", flags->options.tls.insecure, "--services",
+        flags->services, "--arrivals", flags->traffic.arrivals, "--load",
+        within(flags->traffic.load, 1e-6, 1e6), "--what-if", flags->traffic.what_if, "--duration",
+        preset(flags->duration), "--plan", flags->plan, "--profiles", flags->profiles, "--scenario",
+        word_from(flags->scenario, {"server"}), "--model", flags->model, "--target-qps",
+        limited(flags->target_qps, 1e-3, 1e7), "--latency-bound", flags->latency_bound,
+        "--min-requests", within(flags->min_requests, 1, 1e9), "--seed",
+        seeded(flags->options.seed), "--require", limited(flags->require, 0, 1));
   return runs(
       command, flags, run_load_command, {"text", "json", "csv"},
       "partita load --url http://127.0.0.1:8080 --services services.yaml --require 0.99\n"

@@ -303,21 +303,6 @@ Result<Exit> run_worker_command(Context& context, WorkerFlags flags) {
   return Exit::done;
 }
 
-void add_null_flags(CLI::App& command, WorkerFlags& flags) {
-  flag(command, "--null", flags.null);
-  flags.inputs = {"x:FP32:256"};
-  flags.outputs = {"y:FP32:256"};
-  flag(command, "--input", flags.inputs)->default_str("x:FP32:256");
-  flag(command, "--output-tensor", flags.outputs)->default_str("y:FP32:256");
-  takes(command, "--batch-us", limited(flags.batch_us, 0, 1e9), "--item-us",
-        limited(flags.item_us, 0, 1e9), "--load-us", limited(flags.load_us, 0, 1e9));
-}
-
-void add_forward_flags(CLI::App& command, WorkerFlags& flags) {
-  takes(command, "--forward", flags.forward, "--openai", flags.openai);
-  flag(command, "--timeout", flags.timeout)->default_str("60s");
-}
-
 // partita engine: a stand-in for an engine of a language model, for tests and measurements.
 
 struct EngineFlags {
@@ -378,9 +363,16 @@ Command add_worker(CLI::App& app) {
       app, "worker", "Run one model for the gateway: ONNX Runtime, or another server behind it");
   command->group("");  // `partita workers` runs it
   flag(*command, "--model", flags->model);
-  add_forward_flags(*command, *flags);
-  add_null_flags(*command, *flags);
-  takes(*command, "--service", flags->service, "--name", flags->name, "--batch",
+  takes(*command, "--forward", flags->forward, "--openai", flags->openai);
+  flag(*command, "--timeout", flags->timeout)->default_str("60s");
+  flag(*command, "--null", flags->null);
+  flags->inputs = {"x:FP32:256"};
+  flags->outputs = {"y:FP32:256"};
+  flag(*command, "--input", flags->inputs)->default_str("x:FP32:256");
+  flag(*command, "--output-tensor", flags->outputs)->default_str("y:FP32:256");
+  takes(*command, "--batch-us", limited(flags->batch_us, 0, 1e9), "--item-us",
+        limited(flags->item_us, 0, 1e9), "--load-us", limited(flags->load_us, 0, 1e9), "--service",
+        flags->service, "--name", flags->name, "--batch",
         within(flags->batch, 0, serve::kMaxLinkBatch), "--threads",
         limited(flags->threads, 1, kMaxThreads), "--cpus", flags->cpus, "--instance", flags->units,
         "--spin", flags->spin, "--input-shape", flags->shapes, "--text-bytes",

@@ -316,8 +316,7 @@ class ServeDemo : DemoCircle {
                                      : std::string("--null --batch-us 500 --item-us 200");
     TRY(begin_serving(flags_.port,
                       "'" + own_program() + "' worker " + worker +
-                          " --service {service} --batch {batch} "
-                          "--instance {profile}@{start}",
+                          " --service {service} --batch {batch} --instance {profile}@{start}",
                       1));
     say(context_, fmt::format("serving at {0}; try  curl {0}/v2/models/{1}\n", url(), kMlp.name));
     return {};
@@ -437,12 +436,10 @@ class LlmDemo : DemoCircle {
                      const std::string& place) const {
     if (real_)
       return fmt::format(
-          "exec node '{}/server.mjs' --addon '{}' --model '{}' --name {} --port {} "
-          "--units {}",
+          "exec node '{}/server.mjs' --addon '{}' --model '{}' --name {} --port {} --units {}",
           tools_, addon_, model_file(model), model.name, port, place);
     return fmt::format(
-        "exec '{}' engine --model {} --listen 127.0.0.1:{} --step-tokens 256 "
-        "--step-cost {}",
+        "exec '{}' engine --model {} --listen 127.0.0.1:{} --step-tokens 256 --step-cost {}",
         own_program(), model.name, port, model.cost);
   }
 
@@ -498,8 +495,7 @@ class LlmDemo : DemoCircle {
   // the requests that it carries, of those of which it carries least: on a busy machine one point
   // is several times as fast as the next.
   Result<std::string> service_of(const DemoLlm& model) {
-    const std::string text = TRY(context_.files.read(in("points.csv")));
-    const auto all = TRY(llm::parse_points(in("points.csv"), text));
+    const auto all = TRY(read_as(context_.files, in("points.csv"), llm::parse_points));
     double ttft = 0, tpot = 0, fullest = 0, rate = 0;
     for (const llm::Measured& measured : all) {
       if (measured.configuration.model != model.name) continue;

@@ -315,8 +315,7 @@ class PointsFile {
 
   Result<void> read() {
     if (!context_.files.exists(path_)) return {};
-    const std::string text = TRY(context_.files.read(path_));
-    all_ = TRY(llm::parse_points(path_, text));
+    all_ = TRY(read_as(context_.files, path_, llm::parse_points));
     return {};
   }
 

@@ -351,8 +351,7 @@ class Measurement {
     profile_.shape = shape();
     own_key_ = flags_.name;
     if (!context_.files.exists(flags_.output)) return {};
-    const std::string text = TRY(context_.files.read(flags_.output));
-    others_ = TRY(profile::parse_native_csv(flags_.output, text));
+    others_ = TRY(read_as(context_.files, flags_.output, profile::parse_native_csv));
     return take_own();
   }
 
@@ -541,8 +540,8 @@ Result<Exit> run_measure(Context& context, const MeasureFlags& given) {
 Command add_profile_measure(CLI::App& profile) {
   auto [command, flags] = adding<MeasureFlags>(
       profile, "measure", "Measure a model on this machine: real workers on each instance size");
-  takes(*command, "--model", flags->model, "--null", flags->null);
-  within(flag(*command, "--gpu-index", flags->gpu), 0, 1023);
+  takes(*command, "--model", flags->model, "--null", flags->null, "--gpu-index",
+        limited(flags->gpu, 0, 1023));
   add_device_flags(*command, flags->device);
   flag(*command, "--instances", flags->instances);
   flag(*command, "--batches", flags->batches)->default_str("1,2,4,8,16,32");

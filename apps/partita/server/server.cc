@@ -26,8 +26,7 @@ class Said {
  public:
   explicit Said(const CLI::App& command) : command_(command) {}
   std::string text(const std::string& flag) const {
-    const CLI::Option* option = command_.get_option_no_throw(flag);
-    return option == nullptr || option->count() == 0 ? std::string() : option->results().front();
+    return given(flag) ? command_.get_option(flag)->results().front() : std::string();
   }
   bool given(const std::string& flag) const {
     const CLI::Option* option = command_.get_option_no_throw(flag);
@@ -107,16 +106,6 @@ std::string batch_text(const control::BatchNow& batch) {
                   batch.waiting, batch.running, batch.done, batch.failed);
   if (batch.cancelled > 0) text += fmt::format(", {} were cancelled", batch.cancelled);
   return text + "\n" + tasks_table(batch.tasks);
-}
-
-Result<std::string> batches_answer_text(const std::string& answer) {
-  const auto batches = TRY(control::parse_batches("the server's answer", answer));
-  return batches.empty() ? "no batch has been handed in\n" : batches_table(batches);
-}
-
-Result<std::string> batch_answer_text(const std::string& answer) {
-  const auto batch = TRY(control::parse_batch("the server's answer", answer));
-  return batches_table({batch}) + "\n" + tasks_table(batch.tasks);
 }
 
 // A batch beside the agent's services. How it is carried out is the agent's policy.
@@ -245,12 +234,16 @@ std::string why_json(const std::string& why) {
   return why.empty() ? std::string() : line_form([&](Form& f) { f.told("why", why); });
 }
 
+// What an agent is told; the first is no thing by itself.
+constexpr const char* kTold[] = {"--why",        "--approve",  "--reject",
+                                 "--replan-now", "--set-mode", "--give-back"};
+
 // The one thing that the agent is told.
 Result<Exit> remote_told(const Remote& remote) {
   const Said& said = remote.said;
   std::vector<const char*> given;
-  for (const char* flag : {"--approve", "--reject", "--replan-now", "--set-mode", "--give-back"})
-    if (said.given(flag)) given.push_back(flag);
+  for (const char* flag : kTold)
+    if (flag != kTold[0] && said.given(flag)) given.push_back(flag);
   if (given.size() != 1) return bad_input("agent", "one thing at a time is told to an agent");
   const std::string_view flag = given.front();
   if (said.given("--why") && flag != "--reject" && flag != "--approve")
@@ -262,8 +255,8 @@ Result<Exit> remote_told(const Remote& remote) {
   if (flag == "--replan-now") return remote.ask("replan");
   if (flag == "--set-mode")
     return remote.ask("set_mode", "", fmt::format(R"({{"mode": "{}"}})", said.text("--set-mode")));
-  const auto uuid = gpu_of(remote, "--give-back", said.text("--give-back"));
-  return uuid ? remote.ask("give_back", *uuid) : failed(uuid.error());
+  const auto uuid = TRY(gpu_of(remote, "--give-back", said.text("--give-back")));
+  return remote.ask("give_back", uuid);
 }
 
 // GPUs by UUID or index; single MIG devices are the agent's own business.
@@ -456,8 +449,7 @@ Result<Exit> remote_plan(const Remote& remote) {
 }
 
 Result<Exit> remote_agent(const Remote& remote) {
-  for (const char* flag :
-       {"--approve", "--reject", "--replan-now", "--set-mode", "--give-back", "--why"})
+  for (const char* flag : kTold)
     if (remote.said.given(flag)) return remote_told(remote);
   const auto answer = TRY(remote.client.call("state"));
   const auto state = TRY(control::parse_snapshot("the server's answer", answer));
@@ -481,9 +473,13 @@ struct OperationFlags {
 
 // What people see of the document that answers.
 Result<std::string> text_of(const api::Operation& operation, const std::string& answer) {
-  if (operation.answer == "AgentBatches") return batches_answer_text(answer);
-  if (operation.answer == "AgentBatch") return batch_answer_text(answer);
-  return answer;
+  if (operation.answer == "AgentBatches") {
+    const auto batches = TRY(control::parse_batches("the server's answer", answer));
+    return batches.empty() ? "no batch has been handed in\n" : batches_table(batches);
+  }
+  if (operation.answer != "AgentBatch") return answer;
+  const auto batch = TRY(control::parse_batch("the server's answer", answer));
+  return batches_table({batch}) + "\n" + tasks_table(batch.tasks);
 }
 
 Result<std::string> part_of(const Remote& remote, const api::Operation& operation) {
@@ -504,8 +500,8 @@ Result<Exit> remote_operation(const Remote& remote, const api::Operation& operat
   const std::string body = operation.request == "Why" ? why_json(remote.said.text("--why")) : "";
   if (operation.answer == "Receipt") return remote.ask(operation.name, part, body);
   const auto answer = TRY(remote.call(operation.name, part, body));
-  const auto text = text_of(operation, answer);
-  return text ? remote.show(answer, *text) : failed(text.error());
+  const auto text = TRY(text_of(operation, answer));
+  return remote.show(answer, text);
 }
 
 struct ServerFlags {
@@ -541,15 +537,12 @@ struct AgentTold {
   std::string approve, reject, why, mode, give_back;
   bool replan = false;
 };
-constexpr const char* kTold[] = {"--approve",    "--reject",   "--why",
-                                 "--replan-now", "--set-mode", "--give-back"};
 
 void add_agent_told(CLI::App& agent) {
   auto told = std::make_shared<AgentTold>();
   takes(agent, "--approve", told->approve, "--reject", told->reject, "--why", told->why,
-        "--replan-now", told->replan);
-  one_of(flag(agent, "--set-mode", told->mode), {"automatic", "approve", "observe"});
-  flag(agent, "--give-back", told->give_back);
+        "--replan-now", told->replan, "--set-mode",
+        word_from(told->mode, {"automatic", "approve", "observe"}), "--give-back", told->give_back);
   agent.footer(agent.get_footer() +
                "\npartita --server unix:/run/partita/api.sock agent --approve 7");
   agent.callback([told] {});  // keeps them

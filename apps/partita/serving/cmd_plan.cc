@@ -54,11 +54,11 @@ void add_problem_flags(CLI::App& command, decide::ProblemFiles& flags) {
   flag(command, "--services", flags.services)->required();
   auto* profiles = flag(command, "--profiles", flags.profiles);
   flag(command, "--fleet", flags.fleet)->excludes(profiles);
-  flag(command, "--slo-rule", flags.rule);
-  within(flag(command, "--max-processes", flags.max_processes), 1, profile::kMaxProcesses);
-  within(flag(command, "--survive", flags.survive), 0, plan::kMostLost);
-  takes(command, "--at", flags.at, "--gpu-costs", flags.objective.costs, "--power-table",
-        flags.objective.power_table, "--catalogue", flags.catalogue);
+  takes(command, "--slo-rule", flags.rule, "--max-processes",
+        limited(flags.max_processes, 1, profile::kMaxProcesses), "--survive",
+        limited(flags.survive, 0, plan::kMostLost), "--at", flags.at, "--gpu-costs",
+        flags.objective.costs, "--power-table", flags.objective.power_table, "--catalogue",
+        flags.catalogue);
 }
 
 // --dispatch; `what` opens the help text.
@@ -253,9 +253,8 @@ Result<void> check_objective(const PlanCommandFlags& flags) {
   if (!flags.replan.current.empty())
     return bad_input("--objective",
                      objective +
-                         " is not planned from what runs (--current), which counts "
-                         "instances that are made: plan from nothing, apply keeps what is "
-                         "equal");
+                         " is not planned from what runs (--current), which counts instances that "
+                         "are made: plan from nothing, apply keeps what is equal");
   if (flags.day.day)
     return bad_input("--objective",
                      objective +
@@ -355,10 +354,9 @@ Result<Exit> run_verify(Context& context, const VerifyFlags& flags) {
   const auto text = TRY(read_input(context.files, "PLAN", file));
   if (flags.plan.problem.at.empty())
     if (const auto day = forms::parse_day(file, text)) return verify_day(context, flags, *day);
-  auto plan = decide::parse_plan_at(file, text, flags.plan.problem.at);
-  if (!plan) return failed(plan.error());
+  auto plan = TRY(decide::parse_plan_at(file, text, flags.plan.problem.at));
   const auto [problem, verdict] =
-      TRY(decide::judge_plan(context.files, file, *std::move(plan), flags.plan.problem));
+      TRY(decide::judge_plan(context.files, file, std::move(plan), flags.plan.problem));
   say_doubts(context, problem, flags.plan.problem);
   if (verdict) say_predictions(context, flags.plan.plan, **verdict);
   const std::string ok =
@@ -392,12 +390,6 @@ Result<sim::ServingOptions> options_of(const SimulateFlags& flags) {
   options.batching = flags.batching == "full" ? sim::BatchingKind::full : sim::BatchingKind::paced;
   if (!flags.dispatch.empty()) options.dispatch = TRY(plan::parse_dispatch(flags.dispatch));
   return options;
-}
-
-// What is played instead of what the services declare.
-void add_traffic_flags(CLI::App& command, decide::OtherTraffic& traffic) {
-  takes(command, "--arrivals", traffic.arrivals, "--load", within(traffic.load, 1e-6, 1e6));
-  flag(command, "--what-if", traffic.what_if);
 }
 
 // `when`: " from 08:00" of a plan for a day.
@@ -520,8 +512,7 @@ Result<Exit> simulate_day(Context& context, const SimulateFlags& flags, plan::Da
   const std::string content =
       TRY(wants_document(flags.output) ? document_as(flags.output, sim::report_json(report))
                                        : day_report_text(flags, report));
-  TRY(deliver(context, flags.output, content));
-  return exit;
+  return finish(context, flags.output, content, exit);
 }
 
 Result<Exit> run_simulate(Context& context, const SimulateFlags& flags) {
@@ -657,9 +648,9 @@ Command add_simulate(CLI::App& app) {
   auto [command, flags] = adding<SimulateFlags>(
       app, "simulate", "Run a plan under simulated traffic and report the latencies");
   add_plan_flags(*command, flags->plan);
-  flag(*command, "--duration", flags->duration)->default_str(flags->duration);
-  add_traffic_flags(*command, flags->traffic);
-  one_of(*command, "--batching", flags->batching, {"paced", "full"});
+  takes(*command, "--duration", preset(flags->duration), "--arrivals", flags->traffic.arrivals,
+        "--load", within(flags->traffic.load, 1e-6, 1e6), "--what-if", flags->traffic.what_if,
+        "--batching", one_of(flags->batching, {"paced", "full"}));
   add_dispatch(*command, flags->dispatch);
   takes(*command, "--lateness", within(flags->options.mean_lateness.value, 0, 1000), "--no-shed",
         flags->no_shed, "--seed", seeded(flags->options.seed), "--require",

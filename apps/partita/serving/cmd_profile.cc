@@ -27,8 +27,8 @@ Result<Exit> run_law(Context& context, const LawFlags& flags) {
     return bad_input("--kind", "'" + flags.kind +
                                    "' has no law of its own here; known: llm "
                                    "(others: `partita profile law PATH --gpu GPU`)");
-  const std::string text = TRY(read_input(context.files, "POINTS", flags.path));
-  const std::vector<llm::Measured> points = TRY(llm::parse_points(flags.path, text));
+  const std::vector<llm::Measured> points =
+      TRY(read_input(context.files, "POINTS", flags.path, llm::parse_points));
   const llm::LeftOut left_out = flags.leave_out.empty()            ? llm::LeftOut::nothing
                                 : flags.leave_out == "concurrency" ? llm::LeftOut::concurrency
                                                                    : llm::LeftOut::shape;
@@ -49,8 +49,8 @@ Command add_profile_law(CLI::App& profile) {
   file_argument(*command, "POINTS", flags->path,
                 "Measured points: a CSV with tokens in and out, concurrency, TTFT and TPOT")
       ->required();
-  flag(*command, "--kind", flags->kind, "llm: services that answer token by token")->required();
-  one_of(flag(*command, "--leave-out", flags->leave_out), {"concurrency", "shape"});
+  takes(*command, "--kind", needed(flags->kind, "llm: services that answer token by token"),
+        "--leave-out", word_from(flags->leave_out, {"concurrency", "shape"}));
   return runs(command, flags, run_law, {"text", "json"},
               "partita profile law points.csv --kind llm --leave-out concurrency\n"
               "partita profile law points.csv --kind llm --format json -o report.json");
@@ -405,11 +405,11 @@ CLI::App* add_show(CLI::App& parent, ProfileFlags& flags) {
 CLI::App* add_import(CLI::App& parent, ProfileFlags& flags) {
   CLI::App* command =
       add_reader(parent, flags, "import", "Turn profiles of any form into a native CSV");
-  one_of(flag(*command, "--form", flags.form), {"perf-analyzer", "model-analyzer", "vllm", "sglang",
-                                                "aiperf", "genai-perf", "trtllm-bench"});
-  flag(*command, "--told", flags.told);
-  within(flag(*command, "--gpcs", flags.gpcs), 1, profile::kMaxGpcs);
-  within(flag(*command, "--batch", flags.batch), 1, profile::kMaxBatch);
+  takes(*command, "--form",
+        word_from(flags.form, {"perf-analyzer", "model-analyzer", "vllm", "sglang", "aiperf",
+                               "genai-perf", "trtllm-bench"}),
+        "--told", flags.told, "--gpcs", limited(flags.gpcs, 1, profile::kMaxGpcs), "--batch",
+        limited(flags.batch, 1, profile::kMaxBatch));
   add_processes(*command, flags);
   takes(*command, "--model", flags.model, "--gpu", flags.gpu);
   add_output(*command, flags.output, {"csv"});

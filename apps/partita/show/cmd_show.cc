@@ -242,8 +242,8 @@ Result<Exit> run_watch(Context& context, const ShowFlags& flags) {
 
 Result<Exit> run_show(Context& context, const ShowFlags& flags) {
   if (flags.watch) return run_watch(context, flags);
-  const auto text = shown_document(context, flags);
-  return text ? finish(context, flags.output, *text) : failed(text.error());
+  const auto text = TRY(shown_document(context, flags));
+  return finish(context, flags.output, text);
 }
 
 }  // namespace

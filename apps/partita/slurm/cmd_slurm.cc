@@ -39,8 +39,7 @@ void add_site_flag(CLI::App& command, std::string& site) {
 
 Result<slurm::SlurmSite> read_site(Context& context, const std::string& path) {
   const std::string file = path.empty() ? slurm::kSiteFile : path;
-  const std::string text = TRY(context.files.read(file));
-  return slurm::parse_site(file, text);
+  return read_as(context.files, file, slurm::parse_site);
 }
 
 Result<OpenSlurm> open_slurm(Context& context) {
@@ -200,8 +199,8 @@ Command add_slurm_check(CLI::App& slurm) {
       adding<SlurmCheckFlags>(slurm, "check", "Check Slurm's configuration and list what is wrong");
   flags->places.folder.clear();
   add_site_flag(*command, flags->site);
-  flag(*command, "--etc", flags->places.folder, "Default: where slurm.conf is");
-  flag(*command, "--catalogue", flags->catalogue);
+  takes(*command, "--etc", also(flags->places.folder, "Default: where slurm.conf is"),
+        "--catalogue", flags->catalogue);
   return runs(command, flags, run_slurm_check, "partita slurm check");
 }
 

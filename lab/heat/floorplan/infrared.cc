@@ -44,8 +44,7 @@ Result<Picture> load_picture(Files& files, const std::string& path,
 }  // namespace
 
 Result<floorplan::Session> load_session(Files& files, const std::string& path) {
-  const auto text = TRY(read_input(files, "--session", path));
-  const auto stated = TRY(floorplan::parse_session(path, text));
+  const auto stated = TRY(read_input(files, "--session", path, floorplan::parse_session));
   floorplan::Session session = floorplan::session_of(stated);
   for (std::size_t b = 0; b < session.captures.size(); ++b) {
     auto picture = TRY(load_picture(files, beside(path, stated.captures[b].file), stated));
