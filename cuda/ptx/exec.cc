@@ -221,8 +221,8 @@ std::string stuck(RunCore& run, std::uint64_t mine) {
       std::chrono::duration_cast<std::chrono::seconds>(run.launch.patience).count(), left);
 }
 
-// Whether one more block may begin before one of those under way has ended. Those that take long are
-// few, as each holds memory; twice as many where each has had some turns and none has ended.
+// Whether one more block may begin before one of those under way has ended. Those that take long
+// are few, as each holds memory; twice as many where each has had some turns and none has ended.
 bool may_begin(RunCore& run) {
   if (const std::uint64_t done = run.warp_instructions; done != run.done_at_turn) {
     run.done_at_turn = done;
