@@ -392,8 +392,12 @@ Reply<GraphInstantiate> Graphs::on(const GraphInstantiate& op) {
 }
 
 Done Graphs::on(const GraphLaunch& op) {
-  const Exec* const exec = execs_.find(op.exec.value);
+  Exec* const exec = execs_.find(op.exec.value);
   if (exec == nullptr) return execs_.missing(op.exec.value);
+  if (exec->stale) {
+    captures_.look_again(exec->graph);
+    if (Done made = make_again(*exec, exec->graph); !made) return made;
+  }
   if (Done loaded = modules_.are_loaded(exec->graph.modules); !loaded) return loaded;
   for (const Touch& touch : exec->graph.touches) {
     if (!allocations_.holds_rows(touch.address, touch.width, touch.pitch, touch.rows))
@@ -433,6 +437,7 @@ Done Graphs::make_again(Exec& exec, Graph graph) {
   });
   exec.id = *made;
   exec.graph = std::move(graph);
+  exec.stale = false;
   return {};
 }
 
@@ -441,14 +446,13 @@ Done Graphs::on(const GraphSet& op) {
   if (exec == nullptr && op.exec.value != 0) return execs_.missing(op.exec.value);
   Graph* const graph = exec != nullptr ? &exec->graph : find(op.graph.value);
   if (graph == nullptr) return graphs_.missing(op.graph.value);
-  const auto& nodes = graph->spec.nodes;
+  const std::vector<GraphSpec::Node>& nodes = graph->spec.nodes;
   if (op.place >= nodes.size() || (nodes[op.place].empty && !graph->disabled.contains(op.place)))
     return refuse(kInvalidValue, fmt::format("there is no node {} that does anything", op.place));
   if (op.enabled == 0 &&
       (exec == nullptr || std::holds_alternative<BranchWork>(nodes[op.place].work)))
     return refuse(kInvalidValue, "a node that cannot be disabled");
-  Graph changed = *graph;
-  GraphSpec::Node& node = changed.spec.nodes[op.place];
+  GraphSpec::Node& node = graph->spec.nodes[op.place];
   if (!op.operation.empty()) {
     Answered<StreamWork> work = work_of(op.operation, *graph);
     if (!work) return tl::unexpected<Refused>(work.error());
@@ -457,12 +461,13 @@ Done Graphs::on(const GraphSet& op) {
   }
   node.empty = op.enabled == 0;
   if (node.empty)
-    changed.disabled.insert(op.place);
+    graph->disabled.insert(op.place);
   else
-    changed.disabled.erase(op.place);
-  captures_.look_again(changed);
-  if (exec != nullptr) return make_again(*exec, std::move(changed));
-  *graph = std::move(changed);
+    graph->disabled.erase(op.place);
+  if (exec != nullptr)
+    exec->stale = true;  // once for all that changes before it is launched
+  else
+    captures_.look_again(*graph);
   return {};
 }
 

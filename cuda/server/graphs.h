@@ -34,6 +34,7 @@ class Graphs {
     Id id = 0;
     Graph graph = {};        // with the bodies of its branches
     std::size_t nodes = 0;  // with theirs
+    bool stale = false;     // the back end has it as it was
   };
   Graph* find(std::uint64_t handle);
   Graph& outermost(Graph& graph);

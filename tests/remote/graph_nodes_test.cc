@@ -782,6 +782,94 @@ TEST_F(GraphNodes, SetsKeepTheirShapeInExecutableGraphs) {
   });
 }
 
+// The runtime of CUDA 12 tells edges without their data, and by another name with it.
+TEST_F(GraphNodes, OfTheOlderRuntime) {
+  run([](const Library&, Program&) {
+    const Library cuda("libcudart.so.12");
+    const Maker is(cuda);
+    void *const first = is.empty({}), *const second = is.empty({first});
+    void *from = nullptr, *to = nullptr, *one[2] = {is.graph, is.graph};
+    long long data = 5;
+    std::size_t count = 1;
+    SAME(cuda.call("cudaGraphGetEdges", is.graph, &from, &to, &count), 0);
+    NEED(from == first && to == second && count == 1);
+    SAME(cuda.call("cudaGraphGetEdges_v2", is.graph, &from, &to, static_cast<void*>(&data), &count),
+         0);
+    SAME(data, 0);
+    count = 2;
+    SAME(cuda.call("cudaGraphNodeGetDependencies", second, static_cast<void**>(one), &count), 0);
+    NEED(one[0] == first && one[1] == nullptr && count == 1);
+    SAME(cuda.call("cudaGraphNodeGetDependentNodes", first, static_cast<void**>(one), &count), 0);
+    NEED(one[0] == second && count == 1);
+    SAME(cuda.call("cudaGraphRemoveDependencies", is.graph, &from, &to, std::size_t{1}), 0);
+    SAME(cuda.call("cudaGraphGetRootNodes", is.graph, static_cast<void**>(nullptr), &count), 0);
+    SAME(count, 2);
+    SAME(cuda.call("cudaGraphAddDependencies", is.graph, &from, &to, std::size_t{1}), 0);
+    SAME(cuda.call("cudaGraphGetRootNodes", is.graph, static_cast<void**>(nullptr), &count), 0);
+    SAME(count, 1);
+  });
+}
+
+// The driver's functions know the same nodes, and give copies in space their own form.
+TEST_F(GraphNodes, OfTheDriver) {
+  run([](const Library& cuda, Program& program) {
+    struct Place {
+      std::size_t x, y, z, level;
+      int type;
+      const void* host;
+      void *device, *array, *reserved;
+      std::size_t pitch, height;
+    };
+    struct {
+      Place from, to;
+      std::size_t width, height, depth;
+    } copy{};
+    struct {
+      KernelNode node;
+      void *kernel, *context;
+    } kernel{};
+    const Library driver("libcuda.so.1");
+    const Maker is(cuda);
+    const There<std::uint32_t> device(cuda, Words(2, 0));
+    Words in(2, 1), other(2, 2), out(2, 0);
+    void* const first = is.copy({}, device.begin(), in.data(), 8, kIn);
+    void* const second = is.fill({first}, program, device.at, 3, 1);
+    void *third = nullptr, *exec = nullptr;
+    SAME(driver.call("cuGraphMemcpyNodeGetParams", first, static_cast<void*>(&copy)), 0);
+    NEED(copy.from.host == in.data() && copy.from.type == 1 && copy.to.type == 2 &&
+         copy.to.device == device.begin() && copy.width == 8 && copy.height == 1);
+    auto back = copy;
+    std::swap(back.from, back.to);
+    back.to.host = out.data();
+    SAME(driver.call("cuGraphAddMemcpyNode", &third, is.graph, &second, std::size_t{1},
+                     static_cast<const void*>(&back), kNoStream),
+         0);
+    SAME(driver.call("cuGraphInstantiateWithFlags", &exec, is.graph, 0ULL), 0);
+    is.run(exec);
+    NEED(out == (Words{3, 1}));
+    copy.from.host = other.data();
+    SAME(driver.call("cuGraphExecMemcpyNodeSetParams", exec, first, static_cast<const void*>(&copy),
+                     kNoStream),
+         0);
+    SAME(driver.call("cuGraphKernelNodeGetParams_v2", second, static_cast<void*>(&kernel)), 0);
+    std::uint32_t value = 4;
+    void* parameters[] = {kernel.node.parameters[0], &value, kernel.node.parameters[2]};
+    kernel.node.parameters = parameters;
+    SAME(driver.call("cuGraphExecKernelNodeSetParams_v2", exec, second,
+                     static_cast<const void*>(&kernel)),
+         0);
+    is.run(exec);
+    NEED(out == (Words{4, 2}));
+    SAME(driver.call("cuGraphNodeSetEnabled", exec, second, 0U), 0);
+    is.run(exec);
+    NEED(out == (Words{2, 2}));
+    copy.from.type = 7;  // there is no such memory
+    SAME(driver.call("cuGraphExecMemcpyNodeSetParams", exec, first, static_cast<const void*>(&copy),
+                     kNoStream),
+         kInvalid);
+  });
+}
+
 TEST_F(GraphNodes, ArePrinted) {
   static const std::string path =
       ::testing::TempDir() + "graph_nodes" + std::to_string(::getpid()) + ".dot";

@@ -47,6 +47,24 @@ client::Got<Set> set_of(const MemsetNode* node) {
              .pitch = node->pitch};
 }
 
+// Which of the two are the device's; kInvalidValue where there is not so much there.
+client::Got<client::Nodes::Copy> sides_of(const PlainCopy& copy) {
+  if (const Status status = session().ready(); status != kOk) return client::refused(status);
+  if (copy.to == nullptr || copy.from == nullptr || copy.kind < kHostToHost ||
+      copy.kind > kByAddress)
+    return client::refused(kInvalidValue);
+  client::DeviceMemory& memory = session().memory;
+  const client::Nodes::Copy sides{.to = number_of(copy.to),
+                                  .from = number_of(copy.from),
+                                  .bytes = copy.bytes,
+                                  .to_device = memory.contains(number_of(copy.to)),
+                                  .from_device = memory.contains(number_of(copy.from))};
+  if ((sides.to_device && !memory.covers(sides.to, copy.bytes)) ||
+      (sides.from_device && !memory.covers(sides.from, copy.bytes)))
+    return client::refused(kInvalidValue);
+  return sides;
+}
+
 bool has(const std::vector<std::uint64_t>& nodes, std::uint64_t node) {
   return std::ranges::find(nodes, node) != nodes.end();
 }
@@ -72,20 +90,16 @@ Status add_kernel(const Where& where, const KernelNode* what) {
 }
 
 Status add_copy(const Where& where, const PlainCopy& copy) {
-  if (const Status status = session().ready(); status != kOk) return status;
-  const bool to_device = session().memory.contains(number_of(copy.to));
-  const bool from_device = session().memory.contains(number_of(copy.from));
+  const auto sides = sides_of(copy);
+  if (!sides) return sides.error();
+  const auto [to, from, bytes, to_device, from_device] = *sides;
   return add(where, [&](std::uint64_t graph, client::Graphs::Nodes after) {
-    client::Session& s = session();
+    client::Graphs& graphs = session().graphs;
     if (to_device && from_device)
-      return s.graphs.add_copy_device(
-          graph, after,
-          CopyDevice{
-              .to = {number_of(copy.to)}, .from = {number_of(copy.from)}, .width = copy.bytes});
-    if (to_device)
-      return s.graphs.add_copy_in(graph, after, number_of(copy.to), copy.from, copy.bytes);
-    if (from_device)
-      return s.graphs.add_copy_out(graph, after, copy.to, number_of(copy.from), copy.bytes);
+      return graphs.add_copy_device(graph, after,
+                                    CopyDevice{.to = {to}, .from = {from}, .width = bytes});
+    if (to_device) return graphs.add_copy_in(graph, after, to, copy.from, bytes);
+    if (from_device) return graphs.add_copy_out(graph, after, copy.to, from, bytes);
     return client::Got<std::uint64_t>(client::refused(kInvalidValue));
   });
 }
@@ -337,20 +351,9 @@ Status set_kernel(const At& at, const KernelNode* what) {
 }
 
 Status set_copy(const At& at, const PlainCopy& copy) {
-  if (const Status status = session().ready(); status != kOk) return status;
-  if (copy.to == nullptr || copy.from == nullptr || copy.kind < kHostToHost ||
-      copy.kind > kByAddress)
-    return kInvalidValue;
-  client::DeviceMemory& memory = session().memory;
-  const client::Nodes::Copy next{.to = number_of(copy.to),
-                                 .from = number_of(copy.from),
-                                 .bytes = copy.bytes,
-                                 .to_device = memory.contains(number_of(copy.to)),
-                                 .from_device = memory.contains(number_of(copy.from))};
-  if ((next.to_device && !memory.covers(next.to, copy.bytes)) ||
-      (next.from_device && !memory.covers(next.from, copy.bytes)))
-    return kInvalidValue;
-  return named(session().nodes.set_copy(at, next),
+  const auto sides = sides_of(copy);
+  if (!sides) return sides.error();
+  return named(session().nodes.set_copy(at, *sides),
                "another direction of a copy, or copies beside functions in a graph's graphs");
 }
 
