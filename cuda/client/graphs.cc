@@ -438,6 +438,11 @@ Status CallCopies::show_rest(const Lock& lock, std::uint64_t stream, std::vector
   return core_.link->post(lock, HostCall{.stream = {stream}, .token = {token}});
 }
 
+bool CallCopies::is_due(std::uint64_t token) const {
+  const auto found = around_.find(token);
+  return found != around_.end() && found->second.due > 0;
+}
+
 // False: the session has ended.
 static bool copy_now(Session& all, Core& core, Lock& lock, std::uint64_t from,
                      std::span<std::byte> to) {

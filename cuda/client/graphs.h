@@ -36,6 +36,7 @@ struct HostCopies {
     std::uint64_t token = 0;
     std::size_t in = 0, out = 0;
     Callback what = {};
+    bool own = false;  // the token is that of one executable graph alone
   };
   std::vector<Call> calls = {};
   struct Condition {  // a word of a graph's, and what it is set to before each launch
@@ -130,6 +131,7 @@ class CallCopies {
   void note(const HostCopies& copies);
   // No launch from now on has this function, unless it is noted again.
   void retire(std::uint64_t token);
+  bool is_due(std::uint64_t token) const;  // in a launch that is under way
   // A function of ours in this stream, once: what the program has there by then goes to the device.
   // `frees`: the places on the device, once what is posted next to the stream has ended.
   Status fetch(const Lock& lock, std::uint64_t stream, const std::vector<HostCopy>& in,

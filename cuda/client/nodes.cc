@@ -315,9 +315,14 @@ bool Nodes::can_rename_calls(const Found& of) {
   });
 }
 
+bool Nodes::is_free(const HostCopies::Call& call) const {
+  return call.own && !all_.call_copies.is_due(call.token);
+}
+
 // Launches that are under way keep the old ones, and so does what else was made of the same graph.
 Status Nodes::rename_calls(const Lock& lock, const Found& of) {
   for (HostCopies::Call& call : of.copies->calls) {
+    if (is_free(call)) continue;
     Found its = of;
     for (its.place = 0; its.place < its.nodes->size(); ++its.place) {
       const auto is = operation_in<HostCall>(its.node().operation);
@@ -329,6 +334,7 @@ Status Nodes::rename_calls(const Lock& lock, const Found& of) {
     if (status != kOk) return status;
     if (of.made != nullptr) all_.call_copies.retire(call.token);
     call.token = token;
+    call.own = of.made != nullptr;
   }
   return kOk;
 }
@@ -424,9 +430,11 @@ Status Nodes::set_call(const At& at, Callback callback) {
   if (call == found->copies->calls.end()) return kNotSupported;
   callback.again = true;
   call->what = callback;
+  if (is_free(*call)) return core_.put_callback(call->token, callback), kOk;
   const std::uint64_t token = core_.add_callback(callback);
   if (found->made != nullptr) all_.call_copies.retire(call->token);
   call->token = token;
+  call->own = found->made != nullptr;
   return change(lock, *found, frame_of(HostCall{.token = {token}}));
 }
 

@@ -82,6 +82,8 @@ class Nodes {
   // Whether functions of the graph can be called by other tokens; then they are.
   static bool can_rename_calls(const Found& of);
   Status rename_calls(const Lock& lock, const Found& of);
+  // Whether nothing else calls it by its token, nor a launch that is under way.
+  bool is_free(const HostCopies::Call& call) const;
 
   Session& all_;
   Core& core_;

@@ -338,6 +338,7 @@ TEST_F(GraphNodes, FunctionsAmongCopiesThatChange) {
       SAME(is.set_copy(of, next, device.begin(), &place.next, 4, kIn), 0);
       SAME(is.set_copy(of, out, &place.out, device.begin(), 4, kOut), 0);
     };
+    std::size_t free = 0, at_tenth = 0, total = 0;
     for (std::uint32_t round = 1; round <= 50; ++round) {
       for (std::uint32_t i = 0; i < 4; ++i)
         places[i].in = 1000 * i + round, places[i].between.adds = 10 * i;
@@ -345,7 +346,10 @@ TEST_F(GraphNodes, FunctionsAmongCopiesThatChange) {
       for (std::uint32_t i = 1; i < 4; ++i) use(exec, places[i]), is.launch(exec);
       is.wait();
       for (std::uint32_t i = 0; i < 4; ++i) SAME(places[i].out, 1010 * i + round);
+      SAME(cuda.call("cudaMemGetInfo", &free, &total), 0);
+      if (round == 10) at_tenth = free;
     }
+    NEED(free + (64 << 10) > at_tenth);  // a copy's memory takes 256 bytes, and there were 600
     // The graph keeps what it was made with, and may be changed, too.
     HostNode was{};
     SAME(cuda.call("cudaGraphHostNodeGetParams", call, static_cast<void*>(&was)), 0);
