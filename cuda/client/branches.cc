@@ -34,14 +34,19 @@ Got<std::uint64_t> Branches::branch(const Lock& lock, std::uint64_t graph, Graph
   MadeGraph& in = *made_graph(all_, graph);
   if (!in.has(after)) return refused(kInvalidValue);
   const std::uint64_t node = core_.new_handle();
+  const auto known = in.for_server(after);
   const GraphBranch add{.graph = {graph},
                         .node = {node},
-                        .after = std::as_bytes(after),
+                        .after = std::as_bytes(std::span(known)),
                         .kind = what.kind,
                         .condition = {what.condition},
                         .bodies = std::as_bytes(bodies)};
   if (const Status status = core_.link->post(lock, add); status != kOk) return refused(status);
-  in.add(node);
+  in.add({.number = node,
+          .known = true,
+          .kind = what.kind == kOnce ? NodeKind::child : NodeKind::branch,
+          .after = {after.begin(), after.end()},
+          .bodies = {bodies.begin(), bodies.end()}});
   for (const std::uint64_t body : bodies) {
     made_graph(all_, body)->is_body = true;
     in.bodies.push_back(body);
@@ -84,7 +89,7 @@ Got<std::uint64_t> Branches::add_child(std::uint64_t graph, Graphs::Nodes after,
   const std::uint64_t made = core_.new_handle();
   const Status status = core_.link->post(lock, GraphClone{.graph = {child}, .clone = {made}});
   if (status != kOk) return refused(status);
-  all_.graphs.all()[made] = *from;
+  all_.graphs.all()[made] = cloned(*from, core_);
   return branch(lock, graph, after, {.kind = kOnce}, {&made, 1});
 }
 

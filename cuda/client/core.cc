@@ -122,8 +122,7 @@ std::span<std::byte> Core::place_of(Token token, std::uint64_t bytes) {
   return {copy.to, copy.bytes};
 }
 
-std::uint64_t Core::add_callback(const Callback& callback) {
-  const std::uint64_t token = ++next_token_;
+std::uint64_t Core::put_callback(std::uint64_t token, const Callback& callback) {
   const std::lock_guard lock(notice_mutex_);
   if (callbacks_ == nullptr)
     callbacks_ = std::make_unique<Callbacks>(before_call, [this](std::uint64_t done) {

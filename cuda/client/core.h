@@ -38,7 +38,11 @@ class Core final : public NoticeReader {
     return std::exchange(next_handle_, next_handle_ + count) + 1;
   }
   // A callback that the server asks for; where the bytes of a copy go that nobody waits for.
-  std::uint64_t add_callback(const Callback& callback);
+  std::uint64_t add_callback(const Callback& callback) {
+    return put_callback(++next_token_, callback);
+  }
+  // In place of the one that had this token. Returns the token.
+  std::uint64_t put_callback(std::uint64_t token, const Callback& callback);
   std::uint64_t expect_copy(std::byte* to, std::uint64_t bytes);
   // Says once that a function is not there, and again at the end.
   void refuse(const char* function);

@@ -2,25 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "client/session.h"
 
 namespace partita::remote::client {
-namespace {
-
-template <class Op>
-std::vector<std::byte> frame_of(const Op& operation) {
-  const FrameHeader header{.body_bytes = static_cast<std::uint32_t>(encoded_size(operation)),
-                           .code = Op::kSpec.code};
-  std::vector<std::byte> bytes(sizeof header + header.body_bytes);
-  std::memcpy(bytes.data(), &header, sizeof header);
-  encode(operation, bytes.data() + sizeof header);
-  return bytes;
-}
-
-}  // namespace
-
 // --- captures
 
 Captures::Capture* Captures::at(std::uint64_t stream) {
@@ -91,7 +78,10 @@ Got<std::uint64_t> Captures::end(std::uint64_t stream) {
   }
   graph.copies.add(capture.copies);
   const auto reply = decode<CaptureEnd::Reply>(answer.reply);
-  for (std::uint32_t i = 0; reply && i < reply->nodes; ++i) graph.add(capture.first + i);
+  const bool told = graph.find(capture.first) != nullptr;  // of what was captured by then
+  for (std::uint32_t i = 0; reply && i < reply->nodes; ++i)
+    if (!told || graph.find(capture.first + i) == nullptr) graph.add({.number = capture.first + i});
+  graph.known = graph.known && reply && reply->nodes == 0;
   if (!capture.broken) return capture.graph;
   if (capture.fresh) {
     all_.graphs.forget(capture.graph);
@@ -152,6 +142,12 @@ bool Captures::spoil(std::uint64_t stream) {
 
 // --- graphs
 
+std::vector<HostCopy> enabled(std::span<const HostCopy> copies) {
+  std::vector<HostCopy> some;
+  std::ranges::copy_if(copies, std::back_inserter(some), &HostCopy::enabled);
+  return some;
+}
+
 void HostCopies::add(const HostCopies& others) {
   for (Call call : others.calls) {
     call.in += in.size();
@@ -211,6 +207,14 @@ Got<std::uint64_t> GraphMemory::make(Lock& lock, HostCopies& of, std::uint64_t b
   return address;
 }
 
+Got<std::shared_ptr<const Block>> GraphMemory::make_staging(Lock& lock, std::uint64_t bytes) {
+  HostCopies nobodys;
+  const auto address = make(lock, nobodys, bytes);
+  if (!address) return refused(address.error());
+  staging_.insert(*address);
+  return nobodys.memory.back();
+}
+
 Status GraphMemory::sweep(const Lock& lock) {
   Status status = kOk;
   for (auto next = blocks_.begin(); next != blocks_.end();) {
@@ -218,6 +222,7 @@ Status GraphMemory::sweep(const Lock& lock) {
     if (here->second.use_count() > 1) continue;
     const std::uint64_t address = here->first;
     blocks_.erase(here);
+    staging_.erase(address);
     if (status == kOk) status = all_.memory.release(lock, address);
   }
   return status;
@@ -254,7 +259,7 @@ Got<std::uint64_t> Graphs::add_memory(std::uint64_t graph, Nodes after, std::uin
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
   if (bytes == 0 || !graphs_.contains(graph)) return refused(kInvalidValue);
-  const auto node = add_node(lock, graph, after, {});
+  const auto node = add_node(lock, graph, after, {}, NodeKind::allocate);
   if (!node) return node;
   const auto made = all_.graph_memory.make(lock, graphs_[graph].copies, bytes);
   if (!made) return made;
@@ -271,30 +276,38 @@ std::uint64_t GraphMemory::bytes() {
   const Lock lock(core_.mutex);
   std::uint64_t sum = 0;
   for (const auto& [address, block] : blocks_)
-    if (!held_.contains(address)) sum += block->bytes;
+    if (!held_.contains(address) && !staging_.contains(address)) sum += block->bytes;
   return sum;
 }
 
 bool MadeGraph::has(std::span<const std::uint64_t> some) const {
-  return being_captured || std::ranges::all_of(some, [&](std::uint64_t node) {
-           return std::ranges::find(nodes, node) != nodes.end();
-         });
+  return being_captured ||
+         std::ranges::all_of(some, [&](std::uint64_t node) { return find(node) != nullptr; });
 }
 
-void MadeGraph::add(std::uint64_t node) {
-  if (!at_server.empty()) at_server.push_back(node);
-  nodes.push_back(node);
-  mixed = mixed || being_captured;
+void MadeGraph::add(MadeNode node) {
+  if (node.at_server == 0) node.at_server = node.number;
+  nodes.push_back(std::move(node));
 }
 
 std::vector<std::uint64_t> MadeGraph::for_server(std::span<const std::uint64_t> some) const {
-  std::vector<std::uint64_t> known(some.begin(), some.end());
-  for (std::uint64_t& node : known) {
-    const auto at = std::ranges::find(nodes, node);
-    if (!at_server.empty() && at != nodes.end())
-      node = at_server[static_cast<std::size_t>(at - nodes.begin())];
+  std::vector<std::uint64_t> there(some.begin(), some.end());
+  for (std::uint64_t& node : there)
+    if (const MadeNode* const is = find(node)) node = is->at_server;
+  return there;
+}
+
+MadeGraph cloned(const MadeGraph& graph, Core& core) {
+  MadeGraph copy = graph;
+  copy.is_body = copy.being_captured = false;
+  std::map<std::uint64_t, std::uint64_t> numbers;
+  for (MadeNode& node : copy.nodes) {
+    node.original = node.number;
+    node.number = numbers[node.original] = core.new_handle();
   }
-  return known;
+  for (MadeNode& node : copy.nodes)
+    for (std::uint64_t& earlier : node.after) earlier = numbers[earlier];
+  return copy;
 }
 
 MadeGraph* made_graph(Session& all, std::uint64_t graph) {
@@ -304,7 +317,7 @@ MadeGraph* made_graph(Session& all, std::uint64_t graph) {
 }
 
 Got<std::uint64_t> Graphs::add_node(const Lock& lock, std::uint64_t graph, Nodes after,
-                                    Bytes operation) {
+                                    std::vector<std::byte> operation, NodeKind empty) {
   const auto found = graphs_.find(graph);
   if (found == graphs_.end()) return refused(kInvalidValue);
   if (!found->second.has(after)) return refused(kInvalidValue);
@@ -315,7 +328,11 @@ Got<std::uint64_t> Graphs::add_node(const Lock& lock, std::uint64_t graph, Nodes
                      .after = std::as_bytes(std::span(known)),
                      .operation = operation};
   if (const Status status = core_.link->post(lock, add); status != kOk) return refused(status);
-  found->second.add(node);
+  found->second.add({.number = node,
+                     .known = true,
+                     .kind = operation.empty() ? empty : kind_of(operation),
+                     .after = {after.begin(), after.end()},
+                     .operation = std::move(operation)});
   return node;
 }
 
@@ -326,10 +343,10 @@ Got<std::uint64_t> Graphs::add_operation(std::uint64_t graph, Nodes after, const
   return add_node(lock, graph, after, frame_of(operation));
 }
 
-Got<std::uint64_t> Graphs::add_empty(std::uint64_t graph, Nodes after) {
+Got<std::uint64_t> Graphs::add_empty(std::uint64_t graph, Nodes after, NodeKind kind) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
-  return add_node(lock, graph, after, {});
+  return add_node(lock, graph, after, {}, kind);
 }
 
 Got<std::uint64_t> Graphs::add_launch(std::uint64_t graph, Nodes after, Kernel& kernel,
@@ -360,17 +377,25 @@ Got<std::uint64_t> Graphs::add_call(std::uint64_t graph, Nodes after, Callback c
   callback.again = true;
   const HostCall call{.token = {core_.add_callback(callback)}};
   const auto node = add_node(lock, graph, after, frame_of(call));
-  if (node) graphs_[graph].copies.add_call(call.token.value);
+  if (node) graphs_[graph].copies.add_call(call.token.value, callback);
   return node;
 }
 
 void CallCopies::note(const HostCopies& copies) {
   for (const HostCopies::Call& call : copies.calls) {
     Around& around = around_[call.token];
-    around.in.assign(copies.in.begin() + static_cast<std::ptrdiff_t>(call.in), copies.in.end());
-    around.out.assign(copies.out.begin(),
-                      copies.out.begin() + static_cast<std::ptrdiff_t>(call.out));
+    around.in = enabled(std::span(copies.in).subspan(call.in));
+    around.out = enabled(std::span(copies.out).first(call.out));
+    around.retired = false;
+    ++around.due;
   }
+}
+
+void CallCopies::retire(std::uint64_t token) {
+  const auto found = around_.find(token);
+  if (found == around_.end()) return;
+  found->second.retired = true;
+  if (found->second.due == 0) around_.erase(found);
 }
 
 Status CallCopies::fetch(const Lock& lock, std::uint64_t stream, const std::vector<HostCopy>& in,
@@ -413,6 +438,11 @@ Status CallCopies::show_rest(const Lock& lock, std::uint64_t stream, std::vector
   return core_.link->post(lock, HostCall{.stream = {stream}, .token = {token}});
 }
 
+bool CallCopies::is_due(std::uint64_t token) const {
+  const auto found = around_.find(token);
+  return found != around_.end() && found->second.due > 0;
+}
+
 // False: the session has ended.
 static bool copy_now(Session& all, Core& core, Lock& lock, std::uint64_t from,
                      std::span<std::byte> to) {
@@ -449,9 +479,11 @@ void CallCopies::before(std::uint64_t token) {
 void CallCopies::after(std::uint64_t token) {
   Lock lock(core_.mutex);
   const auto found = around_.find(token);
-  if (found == around_.end() || found->second.in.empty() || core_.link == nullptr) return;
+  if (found == around_.end()) return;
   const Around around = found->second;
-  if (around.once) around_.erase(found);
+  if (around.due > 0) --found->second.due;
+  if (around.once || (around.retired && found->second.due == 0)) around_.erase(found);
+  if (around.in.empty() || core_.link == nullptr) return;
   const auto stream = all_.managed.side_stream(lock);
   if (!stream) return;
   for (const HostCopy& copy : around.in) {
@@ -494,20 +526,6 @@ Got<std::uint64_t> Graphs::add_copy_out(std::uint64_t graph, Nodes after, void* 
   return node;
 }
 
-Got<std::uint64_t> Graphs::graph_of(std::uint64_t node) {
-  Lock lock(core_.mutex);
-  for (const auto& [handle, graph] : graphs_)
-    if (std::find(graph.nodes.begin(), graph.nodes.end(), node) != graph.nodes.end()) return handle;
-  return refused(kInvalidValue);
-}
-
-Got<std::vector<std::uint64_t>> Graphs::nodes_of(std::uint64_t graph) {
-  Lock lock(core_.mutex);
-  const auto found = graphs_.find(graph);
-  if (found == graphs_.end()) return refused(kInvalidValue);
-  return found->second.nodes;
-}
-
 Got<std::uint64_t> Graphs::instantiate(std::uint64_t graph) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
@@ -515,9 +533,9 @@ Got<std::uint64_t> Graphs::instantiate(std::uint64_t graph) {
   if (found == graphs_.end()) return refused(kInvalidValue);
   const std::uint64_t exec = core_.new_handle();
   const GraphInstantiate make{.graph = {graph}, .exec = {exec}};
-  Exec made{.copies = all_copies(found->second),
-            .nodes = found->second.nodes,
-            .mixed = found->second.mixed};
+  MadeExec made{.copies = all_copies(found->second),
+                .nodes = found->second.nodes,
+                .known = found->second.known};
   const Answer answer = core_.link->call_held(lock, make, Cause::graph);
   if (answer.status != kOk) return refused(answer.status);
   execs_[exec] = std::move(made);
@@ -532,53 +550,8 @@ Got<std::uint64_t> Graphs::clone(std::uint64_t graph) {
   const std::uint64_t made = core_.new_handle();
   const Status status = core_.link->post(lock, GraphClone{.graph = {graph}, .clone = {made}});
   if (status != kOk) return refused(status);
-  MadeGraph& copy = graphs_[made] = MadeGraph(found->second);
-  copy.is_body = false;
-  copy.original = copy.nodes;
-  if (copy.at_server.empty()) copy.at_server = copy.nodes;
-  for (std::uint64_t& node : copy.nodes) node = core_.new_handle();
+  graphs_[made] = cloned(found->second, core_);
   return made;
-}
-
-Got<std::uint64_t> node_in_clone(Session& all, std::uint64_t original, std::uint64_t clone) {
-  const Lock lock(all.core.mutex);
-  const MadeGraph* const graph = made_graph(all, clone);
-  if (graph == nullptr) return refused(kInvalidValue);
-  const auto at = std::ranges::find(graph->original, original);
-  if (at == graph->original.end()) return refused(kInvalidValue);
-  return graph->nodes[static_cast<std::size_t>(at - graph->original.begin())];
-}
-
-Status Graphs::set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,
-                          const LaunchShape& shape, void** parameters) {
-  Got<NodeLaunch> made = all_.kernels.launch_of_node(kernel, shape, parameters);
-  if (!made) return made.error();
-  made->launch.parameters = made->block;
-  return set_operation(graph, node, frame_of(made->launch));
-}
-
-Status Graphs::set_set(std::uint64_t graph, std::uint64_t node, Set set) {
-  {
-    Lock lock(core_.mutex);
-    if (const Status status = core_.connected(lock); status != kOk) return status;
-    if (const Status status = all_.host.map_address(lock, set.to); status != kOk) return status;
-  }
-  return set_operation(graph, node, frame_of(set));
-}
-
-Status Graphs::set_operation(std::uint64_t graph, std::uint64_t node, Bytes operation) {
-  Lock lock(core_.mutex);
-  if (const Status status = core_.connected(lock); status != kOk) return status;
-  const auto exec = execs_.find(graph);
-  const auto plain = graphs_.find(graph);
-  if (exec == execs_.end() && plain == graphs_.end()) return kInvalidValue;
-  const auto& nodes = exec != execs_.end() ? exec->second.nodes : plain->second.nodes;
-  const auto at = std::find(nodes.begin(), nodes.end(), node);
-  if (at == nodes.end()) return kInvalidValue;
-  if (exec != execs_.end() ? exec->second.mixed : plain->second.mixed) return kNotSupported;
-  GraphSet set{.place = static_cast<std::uint32_t>(at - nodes.begin()), .operation = operation};
-  (exec != execs_.end() ? set.exec.value : set.graph.value) = graph;
-  return core_.link->post(lock, set);
 }
 
 Status Graphs::update(std::uint64_t exec, std::uint64_t graph) {
@@ -589,31 +562,32 @@ Status Graphs::update(std::uint64_t exec, std::uint64_t graph) {
   if (to == execs_.end() || from == graphs_.end()) return kInvalidValue;
   const Answer answer =
       core_.link->call_held(lock, GraphUpdate{.exec = {exec}, .graph = {graph}}, Cause::graph);
-  if (answer.status == kOk) to->second.copies = all_copies(from->second);
-  return answer.status;
+  if (answer.status != kOk) return answer.status;
+  to->second.copies = all_copies(from->second);
+  return all_.nodes.updated(lock, exec);
 }
 
 // Bytes for the graph's staging memory must not come while its last launch still reads there.
-Status Graphs::order_launches(const Lock& lock, Exec& exec, std::uint64_t stream) {
+Status Graphs::order_launches(const Lock& lock, MadeExec& exec, std::uint64_t stream) {
   if (!exec.launched || exec.stream == stream) return kOk;
   all_.streams.note_work(stream);
   all_.streams.note_wait(stream);
   return core_.link->post(lock, StreamWaitEvent{.stream = {stream}, .event = {exec.event}});
 }
 
-Status Graphs::fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream) {
+Status Graphs::fetch_results(const Lock& lock, const MadeExec& exec, std::uint64_t stream) {
   std::size_t seen = 0;  // by functions of the graph
   for (const HostCopies::Call& call : exec.copies.calls) seen = std::max(seen, call.out);
-  const auto& all = exec.copies.out;
-  const auto behind = all.begin() + static_cast<std::ptrdiff_t>(seen);
-  for (const HostCopy& copy : std::span(behind, all.end())) {
+  const std::span all(exec.copies.out);
+  for (const HostCopy& copy : enabled(all.subspan(seen))) {
     const std::uint64_t token = core_.expect_copy(copy.host, copy.bytes);
     core_.link->watch();
     const CopyOutLater fetch{
         .stream = {stream}, .from = {copy.staging}, .bytes = copy.bytes, .token = {token}};
     if (const Status status = core_.link->post(lock, fetch); status != kOk) return status;
   }
-  return seen == 0 ? kOk : all_.call_copies.show_rest(lock, stream, {all.begin(), behind});
+  const std::vector<HostCopy> rest = enabled(all.first(seen));
+  return rest.empty() ? kOk : all_.call_copies.show_rest(lock, stream, rest);
 }
 
 Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
@@ -624,21 +598,22 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
   const auto found = execs_.find(handle);
   if (found == execs_.end()) return kInvalidValue;
   if (all_.captures.at(*real) != nullptr) return kNotSupported;
-  Exec& exec = found->second;
+  MadeExec& exec = found->second;
+  const std::vector<HostCopy> in = enabled(exec.copies.in);
   const bool copies =
       !exec.copies.in.empty() || !exec.copies.out.empty() || !exec.copies.conditions.empty();
-  for (const HostCopy& copy : exec.copies.in)
+  for (const HostCopy& copy : in)
     if (const Status status = all_.host.map_named(lock, copy.staging, {copy.host, copy.bytes});
         status != kOk)
       return status;
   if (const Status status = all_.managed.begin_work(lock, *real); status != kOk) return status;
   if (copies)
     if (const Status status = order_launches(lock, exec, *real); status != kOk) return status;
-  const bool behind = !exec.copies.in.empty() && all_.streams.is_behind_writes(*real);
+  const bool behind = !in.empty() && all_.streams.is_behind_writes(*real);
   all_.streams.note_work(*real);
   if (!exec.copies.out.empty() || !exec.copies.calls.empty()) all_.streams.note_write(*real);
   all_.call_copies.note(exec.copies);
-  Status status = behind ? all_.call_copies.fetch(lock, *real, exec.copies.in) : kOk;
+  Status status = behind ? all_.call_copies.fetch(lock, *real, in) : kOk;
   for (const HostCopies::Condition& one : exec.copies.conditions)
     if (status == kOk)
       status = core_.link->post(lock, Set{.stream = {*real},
@@ -646,7 +621,7 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
                                           .value = one.value,
                                           .element = sizeof(one.value),
                                           .count = 1});
-  for (const HostCopy& copy : exec.copies.in)
+  for (const HostCopy& copy : in)
     if (status == kOk && !behind)
       status = core_.link->post(lock, CopyIn{.stream = {*real}, .to = {copy.staging}},
                                 {copy.host, copy.bytes});

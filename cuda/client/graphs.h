@@ -4,6 +4,7 @@
 // behind it. Functions without a Lock take the session's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,13 +25,18 @@ class Session;
 struct HostCopy {
   std::uint64_t staging = 0, bytes = 0;
   std::byte* host = nullptr;
+  bool enabled = true;
+  std::shared_ptr<const Block> block = {};  // of its own, where the staging memory was made anew
 };
+std::vector<HostCopy> enabled(std::span<const HostCopy> copies);
 struct HostCopies {
   std::vector<HostCopy> in = {}, out = {};
   std::vector<std::shared_ptr<const Block>> memory = {};  // of the graph
   struct Call {  // a function of the program, behind so many of the copies
     std::uint64_t token = 0;
     std::size_t in = 0, out = 0;
+    Callback what = {};
+    bool own = false;  // the token is that of one executable graph alone
   };
   std::vector<Call> calls = {};
   struct Condition {  // a word of a graph's, and what it is set to before each launch
@@ -39,7 +45,9 @@ struct HostCopies {
   };
   std::vector<Condition> conditions = {};
   void add(const HostCopies& others);  // behind these
-  void add_call(std::uint64_t token) { calls.push_back({token, in.size(), out.size()}); }
+  void add_call(std::uint64_t token, const Callback& what) {
+    calls.push_back({token, in.size(), out.size(), what});
+  }
 };
 
 struct CaptureState {
@@ -97,8 +105,9 @@ class GraphMemory {
 
   bool has(const Lock&, std::uint64_t address) const { return blocks_.contains(address); }
   Got<std::uint64_t> make(Lock& lock, HostCopies& of, std::uint64_t bytes);
+  Got<std::shared_ptr<const Block>> make_staging(Lock& lock, std::uint64_t bytes);
   Status sweep(const Lock& lock);  // frees what no graph has any more
-  void clear() { blocks_.clear(), held_.clear(); }
+  void clear() { blocks_.clear(), held_.clear(), staging_.clear(); }
 
   // Memory of a library's: until it is dropped, and for as long as a graph needs it in which there
   // is work on it, of a stream that was being captured when it was used.
@@ -110,6 +119,7 @@ class GraphMemory {
   Session& all_;
   Core& core_;
   std::map<std::uint64_t, std::shared_ptr<const Block>> blocks_, held_;
+  std::set<std::uint64_t> staging_ = {};  // those that no program knows of
 };
 
 // Copies with the program's memory around functions in the order of streams.
@@ -119,6 +129,9 @@ class CallCopies {
   // What the functions of a graph read comes from the device before them, what they wrote goes
   // there.
   void note(const HostCopies& copies);
+  // No launch from now on has this function, unless it is noted again.
+  void retire(std::uint64_t token);
+  bool is_due(std::uint64_t token) const;  // in a launch that is under way
   // A function of ours in this stream, once: what the program has there by then goes to the device.
   // `frees`: the places on the device, once what is posted next to the stream has ended.
   Status fetch(const Lock& lock, std::uint64_t stream, const std::vector<HostCopy>& in,
@@ -138,8 +151,9 @@ class CallCopies {
  private:
   struct Around {
     std::vector<HostCopy> in = {}, out = {}, rest = {};
-    bool once = false, frees = false;
+    bool once = false, frees = false, retired = false;
     std::uint64_t stream = 0;
+    std::size_t due = 0;  // launches that have it and have not come to it
   };
   void take_rest(Lock& lock, const HostCopy& copy);
 
@@ -149,18 +163,61 @@ class CallCopies {
   std::map<std::uint64_t, std::vector<std::byte>> seen_ = {};  // by place on the device
 };
 
+enum class NodeKind : int {  // numbers of cudaGraphNodeType
+  kernel = 0,
+  copy = 1,
+  set = 2,
+  call = 3,
+  child = 4,
+  empty = 5,
+  allocate = 10,
+  release = 11,
+  branch = 13,
+};
+struct MadeNode {
+  std::uint64_t number = 0;
+  std::uint64_t at_server = 0;  // its number there: the original's, in a clone
+  std::uint64_t original = 0;   // that it was cloned from
+  bool known = false;  // what follows; of captured ones the server is asked first (nodes.h)
+  NodeKind kind = NodeKind::empty;
+  std::vector<std::uint64_t> after = {};
+  std::vector<std::byte> operation = {};  // as graph_add says it
+  std::vector<std::uint64_t> bodies = {};
+  std::vector<void*> parameters = {};  // of a launch, in `operation`: what the program is told
+};
+
+// Null: there is none. Almost always they are in the order of their numbers.
+template <class List>
+auto* node_at(List& nodes, std::uint64_t number) {
+  auto at = std::ranges::lower_bound(nodes, number, {}, &MadeNode::number);
+  if (at == nodes.end() || at->number != number)
+    at = std::ranges::find(nodes, number, &MadeNode::number);
+  return at == nodes.end() ? nullptr : &*at;
+}
+
 struct MadeGraph {
   HostCopies copies = {};
-  std::vector<std::uint64_t> nodes = {};  // in the order of the server, unless they are mixed
-  // Of a clone: what it was made of has these nodes, and the server knows its own by these numbers.
-  std::vector<std::uint64_t> original = {}, at_server = {};
+  std::vector<MadeNode> nodes = {};  // in the order of the server where all are known
+  bool known = true;
   std::vector<std::uint64_t> bodies = {};
   std::vector<std::shared_ptr<std::vector<void*>>> told = {};  // handles of bodies
-  bool is_body = false, being_captured = false, mixed = false;
+  bool is_body = false, being_captured = false;
+  const MadeNode* find(std::uint64_t node) const { return node_at(nodes, node); }
   // Nodes of a capture that goes on are the server's to know.
   bool has(std::span<const std::uint64_t> some) const;
-  void add(std::uint64_t node);
+  void add(MadeNode node);
   std::vector<std::uint64_t> for_server(std::span<const std::uint64_t> some) const;
+};
+// The same with nodes of its own, whose numbers `core` gives.
+MadeGraph cloned(const MadeGraph& graph, Core& core);
+
+struct MadeExec {
+  HostCopies copies = {};
+  std::vector<MadeNode> nodes = {};
+  bool known = true;
+  std::set<std::uint64_t> disabled = {};  // nodes
+  std::uint64_t stream = 0, event = 0;    // of its last launch
+  bool launched = false;
 };
 
 class Graphs {
@@ -171,7 +228,8 @@ class Graphs {
   Status destroy(std::uint64_t graph);
   // Nodes of a graph that the program builds itself; `after`: nodes of the same graph.
   using Nodes = std::span<const std::uint64_t>;
-  Got<std::uint64_t> add_empty(std::uint64_t graph, Nodes after);
+  // Nothing to do. `kind`: what it is called nevertheless.
+  Got<std::uint64_t> add_empty(std::uint64_t graph, Nodes after, NodeKind kind = NodeKind::empty);
   Got<std::uint64_t> add_launch(std::uint64_t graph, Nodes after, Kernel& kernel,
                                 const LaunchShape& shape, void** parameters);
   Got<std::uint64_t> add_set(std::uint64_t graph, Nodes after, Set set);
@@ -181,13 +239,7 @@ class Graphs {
                                  const void* from, std::uint64_t bytes);
   Got<std::uint64_t> add_copy_out(std::uint64_t graph, Nodes after, void* to, std::uint64_t from,
                                   std::uint64_t bytes);
-  Got<std::uint64_t> graph_of(std::uint64_t node);
-  Got<std::vector<std::uint64_t>> nodes_of(std::uint64_t graph);
   Got<std::uint64_t> clone(std::uint64_t graph);
-  // A kernel node of a graph, or of an executable one, launches something else.
-  Status set_launch(std::uint64_t graph, std::uint64_t node, Kernel& kernel,
-                    const LaunchShape& shape, void** parameters);
-  Status set_set(std::uint64_t graph, std::uint64_t node, Set set);  // a node that sets
   // The executable graph does what the graph does; kUpdateFailure where their nodes differ.
   Status update(std::uint64_t exec, std::uint64_t graph);
   // Memory of the graph: it lies at its address from now on, for as long as the graph or something
@@ -199,34 +251,26 @@ class Graphs {
   Status destroy_exec(std::uint64_t exec);
 
   std::map<std::uint64_t, MadeGraph>& all() { return graphs_; }
+  std::map<std::uint64_t, MadeExec>& execs() { return execs_; }
   void forget(std::uint64_t graph);  // with its bodies
   void clear();
 
  private:
-  struct Exec {
-    HostCopies copies = {};
-    std::vector<std::uint64_t> nodes = {};
-    std::uint64_t stream = 0, event = 0;  // of its last launch
-    bool launched = false, mixed = false;
-  };
   HostCopies all_copies(const MadeGraph& graph) const;  // and of its bodies
   template <class Op>
   Got<std::uint64_t> add_operation(std::uint64_t graph, Nodes after, const Op& operation);
-  Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after, Bytes operation);
-  Status set_operation(std::uint64_t graph, std::uint64_t node, Bytes operation);
-  Status order_launches(const Lock& lock, Exec& exec, std::uint64_t stream);
-  Status fetch_results(const Lock& lock, const Exec& exec, std::uint64_t stream);
+  Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after,
+                              std::vector<std::byte> operation, NodeKind empty = NodeKind::empty);
+  Status order_launches(const Lock& lock, MadeExec& exec, std::uint64_t stream);
+  Status fetch_results(const Lock& lock, const MadeExec& exec, std::uint64_t stream);
 
   Session& all_;
   Core& core_;
   std::map<std::uint64_t, MadeGraph> graphs_;
-  std::map<std::uint64_t, Exec> execs_;
+  std::map<std::uint64_t, MadeExec> execs_;
 };
 
 MadeGraph* made_graph(Session& all, std::uint64_t graph);  // nullptr: there is none
-// The clone's node that was made of this one.
-Got<std::uint64_t> node_in_clone(Session& all, std::uint64_t original, std::uint64_t clone);
-
 // Nodes that run other graphs.
 class Branches {
  public:

@@ -298,7 +298,8 @@ Status Kernels::call_host(std::uint64_t stream, Callback callback) {
   callback.again = all_.captures.at(*real) != nullptr;
   if (!callback.again) all_.streams.note_work(*real), all_.streams.note_write(*real);
   const std::uint64_t token = core_.add_callback(callback);
-  if (Captures::Capture* const capture = all_.captures.at(*real)) capture->copies.add_call(token);
+  if (Captures::Capture* const capture = all_.captures.at(*real))
+    capture->copies.add_call(token, callback);
   return core_.link->post(lock, HostCall{.stream = {*real}, .token = {token}});
 }
 

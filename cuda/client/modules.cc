@@ -242,6 +242,22 @@ Kernel* Modules::here(Kernel* kernel) {
   return kernel_of(kernel);
 }
 
+Kernel* Modules::kernel_by(KernelHandle handle, std::uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  for (Kernel& kernel : kernels_)
+    if (kernel.generation == generation && kernel.handle == handle) return &kernel;
+  return nullptr;
+}
+
+const void* Modules::host_of(const Kernel& kernel) {
+  const std::lock_guard lock(mutex_);
+  const Module& module =
+      kernel.module->original == nullptr ? *kernel.module : *kernel.module->original;
+  for (const auto& [host, known] : by_host_)
+    if (known->module == &module && known->name == kernel.name) return host;
+  return &kernel;
+}
+
 std::optional<Variable> Modules::variable_of(const void* host) {
   const std::lock_guard lock(mutex_);
   const auto found = variables_.find(host);

@@ -77,6 +77,10 @@ class Modules {
   // On the thread's device.
   Kernel* kernel_of(const void* host);
   Kernel* here(Kernel* kernel);  // of another device, perhaps
+  // That the server knows by this number, or null.
+  Kernel* kernel_by(KernelHandle handle, std::uint64_t generation);
+  // By which the program knows it: what it registered, or else the kernel itself.
+  const void* host_of(const Kernel& kernel);
   std::optional<Variable> variable_of(const void* host);
   // By its name in the module; made when it is asked for first. Needs the module's layouts.
   Kernel* kernel_named(Module& module, std::string_view name);

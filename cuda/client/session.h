@@ -15,6 +15,7 @@
 #include "client/kernels.h"
 #include "client/libraries.h"
 #include "client/managed_memory.h"
+#include "client/nodes.h"
 #include "client/sharing.h"
 #include "client/streams.h"
 #include "client/textures.h"
@@ -55,6 +56,7 @@ class Session {
   Captures captures{*this, core};
   GraphMemory graph_memory{*this, core};
   Graphs graphs{*this, core};
+  Nodes nodes{*this, core};
   CallCopies call_copies{*this, core};
   Branches branches{*this, core};
   SharedMemory shared{*this, core};

@@ -100,6 +100,7 @@ struct WaitWork {  // for the last record of the event before this; none: no wai
 };
 struct HoldWork {  // a `held` completion; the stream goes on after resume()
   std::uint64_t tag = 0;
+  std::uint64_t token = 0;  // of the client's function, if it waits for one
 };
 struct GraphWork {
   Id graph = 0;

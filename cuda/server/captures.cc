@@ -30,6 +30,12 @@ void note_touches(const StreamWork& work, std::vector<Touch>& touches) {
   }
 }
 
+// Bytes that it holds itself.
+std::uint64_t staged_by(const GraphSpec::Node& node) {
+  const auto* const copy = node.empty ? nullptr : std::get_if<CopyInWork>(&node.work);
+  return copy == nullptr ? 0 : copy->bytes->size();
+}
+
 }  // namespace
 
 Answered<std::vector<Id>> nodes_in(const Graph& graph, Bytes numbers) {
@@ -59,9 +65,7 @@ Done Captures::count(std::size_t nodes) {
 }
 
 Done Captures::add_node(Graph& graph, GraphSpec::Node node) {
-  std::uint64_t bytes = 0;
-  if (const auto* copy = std::get_if<CopyInWork>(&node.work); copy != nullptr && !node.empty)
-    bytes = copy->bytes->size();
+  const std::uint64_t bytes = staged_by(node);
   if (bytes > limits_.staging_at_most - bytes_)
     return refuse(kOutOfMemory, "copies into the device in graphs are too large");
   if (Done counted = count(1); !counted) return counted;
@@ -86,6 +90,25 @@ void Captures::look_again(Graph& graph) const {
   graph.touches.clear();
   graph.modules.clear();
   for (const GraphSpec::Node& node : graph.spec.nodes) note(graph, node);
+}
+
+void Captures::remove_node(Graph& graph, Id node) {
+  const auto behind = [node](Id id) { return id > node ? id - 1 : id; };
+  const std::uint64_t bytes = std::min(graph.bytes, staged_by(graph.spec.nodes[node]));
+  graph.spec.nodes.erase(graph.spec.nodes.begin() + node);
+  for (GraphSpec::Node& other : graph.spec.nodes) {
+    std::erase(other.after, node);
+    std::ranges::transform(other.after, other.after.begin(), behind);
+  }
+  std::erase_if(graph.nodes, [node](const auto& one) { return one.second == node; });
+  for (auto& [handle, id] : graph.nodes) id = behind(id);
+  std::map<Id, std::vector<std::uint64_t>> bodies;
+  for (auto& [id, handles] : graph.bodies)
+    if (id != node) bodies[behind(id)] = std::move(handles);
+  graph.bodies = std::move(bodies);
+  graph.bytes -= bytes;
+  forget(1, bytes);
+  look_again(graph);
 }
 
 void Captures::forget(std::size_t nodes, std::uint64_t bytes) {

@@ -27,6 +27,7 @@ struct Graph {
   GraphSpec spec = {};  // without the bodies of branches
   std::vector<Touch> touches = {};
   std::map<std::uint64_t, Id> nodes = {};  // by the client's handle
+  std::set<Id> disabled = {};              // empty for as long as they are; of executable graphs
   std::set<std::uint64_t> modules = {};    // serials of what it launches
   std::vector<std::shared_ptr<Tags>> tags = {};  // its own first, then those of its bodies
   std::uint64_t bytes = 0;                       // of copies in
@@ -61,6 +62,7 @@ class Captures {
   Done add_node(Graph& graph, GraphSpec::Node node);
   // Notes again what all its nodes touch and launch.
   void look_again(Graph& graph) const;
+  void remove_node(Graph& graph, Id node);
   // Gives back what graphs counted for.
   void forget(std::size_t nodes, std::uint64_t bytes);
   // Counts nodes of a copy of a graph.

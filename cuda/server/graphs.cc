@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "server/library_calls.h"
+
 namespace partita::remote::server {
 namespace {
 
@@ -37,6 +39,41 @@ bool alike(const GraphSpec& a, const GraphSpec& b) {
                std::ranges::equal(branch->bodies, beside.bodies,
                                   [](const auto& x, const auto& y) { return alike(*x, *y); });
       });
+}
+
+// What would do this work; nothing where no client says such.
+std::vector<std::byte> operation_of(const StreamWork& work, const Modules& modules) {
+  if (const auto* const launch = std::get_if<LaunchWork>(&work))
+    return frame_of(Launch{.kernel = {modules.handle_of(launch->kernel)},
+                           .grid = launch->grid,
+                           .block = launch->block,
+                           .shared_bytes = launch->shared_bytes,
+                           .flags = launch->cooperative ? kCooperative : 0U,
+                           .parameters = launch->parameters});
+  if (const auto* const copy = std::get_if<CopyWork>(&work))
+    return frame_of(CopyDevice{.to = {copy->to},
+                               .from = {copy->from},
+                               .to_pitch = copy->to_pitch,
+                               .from_pitch = copy->from_pitch,
+                               .width = copy->width,
+                               .rows = copy->rows});
+  if (const auto* const set = std::get_if<SetWork>(&work))
+    return frame_of(Set{.to = {set->to},
+                        .value = set->value,
+                        .element = set->element,
+                        .count = set->count,
+                        .rows = set->rows,
+                        .pitch = set->pitch});
+  if (const auto* const hold = std::get_if<HoldWork>(&work))
+    return frame_of(HostCall{.token = {hold->token}});
+  if (const auto* const gemm = std::get_if<GemmWork>(&work)) return frame_of(gemm->what);
+  if (const auto* const call = std::get_if<CallWork>(&work))
+    return frame_of(LibraryCall{.function = call->function->name, .arguments = call->arguments});
+  if (const auto* const in = std::get_if<CopyInWork>(&work))
+    return frame_of(CopyIn{.to = {in->to}});
+  if (const auto* const out = std::get_if<CopyOutWork>(&work))
+    return frame_of(CopyOutLater{.from = {out->from}, .bytes = out->bytes});
+  return {};
 }
 
 }  // namespace
@@ -166,7 +203,7 @@ std::optional<Answered<StreamWork>> Graphs::work_if(const FrameHeader& header, B
   if constexpr (std::is_same_v<Op, HostCall>) {
     std::vector<std::uint64_t>& tags = graph.tags.front()->tags;
     tags.push_back(streams_.call_tag(op->token, true));
-    return HoldWork{tags.back()};
+    return HoldWork{tags.back(), op->token.value};
   } else {
     auto work = [&] {
       if constexpr (std::is_same_v<Op, Launch>)
@@ -355,8 +392,12 @@ Reply<GraphInstantiate> Graphs::on(const GraphInstantiate& op) {
 }
 
 Done Graphs::on(const GraphLaunch& op) {
-  const Exec* const exec = execs_.find(op.exec.value);
+  Exec* const exec = execs_.find(op.exec.value);
   if (exec == nullptr) return execs_.missing(op.exec.value);
+  if (exec->stale) {
+    captures_.look_again(exec->graph);
+    if (Done made = make_again(*exec, exec->graph); !made) return made;
+  }
   if (Done loaded = modules_.are_loaded(exec->graph.modules); !loaded) return loaded;
   for (const Touch& touch : exec->graph.touches) {
     if (!allocations_.holds_rows(touch.address, touch.width, touch.pitch, touch.rows))
@@ -396,6 +437,7 @@ Done Graphs::make_again(Exec& exec, Graph graph) {
   });
   exec.id = *made;
   exec.graph = std::move(graph);
+  exec.stale = false;
   return {};
 }
 
@@ -404,18 +446,89 @@ Done Graphs::on(const GraphSet& op) {
   if (exec == nullptr && op.exec.value != 0) return execs_.missing(op.exec.value);
   Graph* const graph = exec != nullptr ? &exec->graph : find(op.graph.value);
   if (graph == nullptr) return graphs_.missing(op.graph.value);
-  if (op.place >= graph->spec.nodes.size() || graph->spec.nodes[op.place].empty)
+  const std::vector<GraphSpec::Node>& nodes = graph->spec.nodes;
+  if (op.place >= nodes.size() || (nodes[op.place].empty && !graph->disabled.contains(op.place)))
     return refuse(kInvalidValue, fmt::format("there is no node {} that does anything", op.place));
-  Answered<StreamWork> work = work_of(op.operation, *graph);
-  if (!work) return tl::unexpected<Refused>(work.error());
-  if (work->index() != graph->spec.nodes[op.place].work.index())
-    return refuse(kInvalidValue, "a node of another kind");
-  Graph changed = *graph;
-  changed.spec.nodes[op.place].work = *std::move(work);
-  captures_.look_again(changed);
-  if (exec != nullptr) return make_again(*exec, std::move(changed));
-  *graph = std::move(changed);
+  if (op.enabled == 0 &&
+      (exec == nullptr || std::holds_alternative<BranchWork>(nodes[op.place].work)))
+    return refuse(kInvalidValue, "a node that cannot be disabled");
+  GraphSpec::Node& node = graph->spec.nodes[op.place];
+  if (!op.operation.empty()) {
+    Answered<StreamWork> work = work_of(op.operation, *graph);
+    if (!work) return tl::unexpected<Refused>(work.error());
+    if (work->index() != node.work.index()) return refuse(kInvalidValue, "a node of another kind");
+    node.work = *std::move(work);
+  }
+  node.empty = op.enabled == 0;
+  if (node.empty)
+    graph->disabled.insert(op.place);
+  else
+    graph->disabled.erase(op.place);
+  if (exec != nullptr)
+    exec->stale = true;  // once for all that changes before it is launched
+  else
+    captures_.look_again(*graph);
   return {};
+}
+
+Done Graphs::on(const GraphOrder& op) {
+  Graph* const graph = find(op.graph.value);
+  if (graph == nullptr) return graphs_.missing(op.graph.value);
+  if (op.place >= graph->spec.nodes.size())
+    return refuse(kInvalidValue, fmt::format("there is no node {}", op.place));
+  if (graph->in_capture)
+    return refuse(kNotSupported, fmt::format("graph {} is being captured", op.graph.value));
+  if (op.gone != 0) {
+    const auto bodies = graph->bodies.find(op.place);
+    const std::vector<std::uint64_t> its =
+        bodies == graph->bodies.end() ? std::vector<std::uint64_t>{} : bodies->second;
+    captures_.remove_node(*graph, op.place);
+    for (const std::uint64_t body : its) drop(body);
+    return {};
+  }
+  Answered<std::vector<Id>> after = nodes_in(*graph, op.after);
+  if (!after) return tl::unexpected<Refused>(after.error());
+  if (std::ranges::any_of(*after, [&](Id node) { return node >= op.place; }))
+    return refuse(kNotSupported, "a node that comes after a later one");
+  graph->spec.nodes[op.place].after = *std::move(after);
+  return {};
+}
+
+std::vector<std::byte> Graphs::frame_for(const Graph& graph, std::uint64_t handle, Id node,
+                                         std::span<const std::uint64_t> after) const {
+  const GraphSpec::Node& what = graph.spec.nodes[node];
+  if (const auto* const branch = std::get_if<BranchWork>(&what.work)) {
+    const std::vector<std::uint64_t>& bodies = graph.bodies.at(node);
+    return frame_of(GraphBranch{.node = {handle},
+                                .after = std::as_bytes(after),
+                                .kind = branch->kind,
+                                .condition = {branch->condition},
+                                .bodies = std::as_bytes(std::span(bodies))});
+  }
+  const bool empty = what.empty && !graph.disabled.contains(node);
+  const auto operation = empty ? std::vector<std::byte>{} : operation_of(what.work, modules_);
+  return frame_of(
+      GraphAdd{.node = {handle}, .after = std::as_bytes(after), .operation = operation});
+}
+
+Reply<GraphNodes> Graphs::on(const GraphNodes& op) {
+  const Exec* const exec = op.exec.value == 0 ? nullptr : execs_.find(op.exec.value);
+  if (exec == nullptr && op.exec.value != 0) return execs_.missing(op.exec.value);
+  const Graph* const graph = exec != nullptr ? &exec->graph : find(op.graph.value);
+  if (graph == nullptr) return graphs_.missing(op.graph.value);
+  std::vector<std::uint64_t> numbers(graph->spec.nodes.size());
+  for (const auto& [handle, node] : graph->nodes) numbers[node] = handle;
+  told_.clear();
+  for (std::size_t node = op.from; node < numbers.size(); ++node) {
+    std::vector<std::uint64_t> after;
+    for (const Id earlier : graph->spec.nodes[node].after) after.push_back(numbers[earlier]);
+    const auto frame = frame_for(*graph, numbers[node], static_cast<Id>(node), after);
+    if (told_.size() + frame.size() > kMaxBytes) break;
+    told_.insert(told_.end(), frame.begin(), frame.end());
+  }
+  if (told_.empty() && op.from < numbers.size())
+    return refuse(kNotSupported, fmt::format("what node {} does is too long to say", op.from));
+  return GraphNodes::Reply{told_};
 }
 
 Reply<GraphUpdate> Graphs::on(const GraphUpdate& op) {
@@ -425,8 +538,14 @@ Reply<GraphUpdate> Graphs::on(const GraphUpdate& op) {
   if (graph == nullptr) return graphs_.missing(op.graph.value);
   std::size_t nodes = 0;
   Graph all = whole(*graph, nodes);
-  if (!alike(exec->graph.spec, all.spec))
+  GraphSpec was = exec->graph.spec;
+  for (const Id node : exec->graph.disabled) was.nodes[node].empty = false;
+  if (!alike(was, all.spec))
     return refuse(kUpdateFailure, "the graph has other nodes than the executable one");
+  all.nodes = exec->graph.nodes;
+  all.disabled = exec->graph.disabled;
+  for (const Id node : all.disabled) all.spec.nodes[node].empty = true;
+  if (!all.disabled.empty()) captures_.look_again(all);
   if (Done done = make_again(*exec, std::move(all)); !done)
     return tl::unexpected<Refused>(done.error());
   return NoReply{};

@@ -25,6 +25,8 @@ class Graphs {
   Done on(const GraphExecDestroy& op);
   Done on(const GraphClone& op);
   Done on(const GraphSet& op);
+  Done on(const GraphOrder& op);
+  Reply<GraphNodes> on(const GraphNodes& op);
   Reply<GraphUpdate> on(const GraphUpdate& op);
 
  private:
@@ -32,6 +34,7 @@ class Graphs {
     Id id = 0;
     Graph graph = {};        // with the bodies of its branches
     std::size_t nodes = 0;  // with theirs
+    bool stale = false;     // the back end has it as it was
   };
   Graph* find(std::uint64_t handle);
   Graph& outermost(Graph& graph);
@@ -45,6 +48,9 @@ class Graphs {
   std::optional<Answered<StreamWork>> work_if(const FrameHeader& header, Bytes body,
                                               const Graph& graph);
   Answered<StreamWork> work_of(Bytes frame, const Graph& graph);
+  // The frame that would make it.
+  std::vector<std::byte> frame_for(const Graph& graph, std::uint64_t handle, Id node,
+                                   std::span<const std::uint64_t> after) const;
 
   DeviceWork& work_;
   const Allocations& allocations_;
@@ -56,6 +62,7 @@ class Graphs {
   const SessionLimits& limits_;
   Handles<std::shared_ptr<Graph>> graphs_;
   std::vector<std::uint64_t> asked_;  // the last answer to CaptureNodes
+  std::vector<std::byte> told_;       // and to GraphNodes
   Handles<Exec> execs_;
 };
 

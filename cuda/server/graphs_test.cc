@@ -289,5 +289,129 @@ TEST_F(SessionTest, NodesThatAreSetAnewNeedOtherThings) {
   EXPECT_EQ(fence(), 0) << client->said;
 }
 
+std::vector<std::byte> numbers(std::initializer_list<std::uint64_t> some) {
+  const auto bytes = std::as_bytes(std::span(some.begin(), some.size()));
+  return {bytes.begin(), bytes.end()};
+}
+
+// A node that is disabled does nothing and needs nothing, whatever becomes of it meanwhile.
+TEST_F(SessionTest, NodesAreDisabled) {
+  start();
+  client->send(Alloc{{kFakeArena}, 256}), client->send(Alloc{{kFakeArena + 256}, 256});
+  const auto set = [](std::uint64_t at, std::uint32_t value) {
+    return frame_of(Set{.to = {kFakeArena + at}, .value = value, .element = 4, .count = 1});
+  };
+  const auto launched = [this] {
+    client->send(Set{.to = {kFakeArena}, .element = 4, .count = 2});
+    client->send(GraphLaunch{{1}, {}});
+    return words(client->ask(CopyOut{{}, {kFakeArena}, 8}).bulk);
+  };
+  using Words = std::vector<std::uint32_t>;
+  client->send(GraphCreate{{1}});
+  client->send(GraphAdd{{1}, {11}, {}, set(0, 4)});
+  client->send(GraphAdd{{1}, {12}, numbers({11}), set(4, 5)});
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome, Outcome{}) << client->said;
+  client->send(GraphSet{{}, {1}, 0, {}, 0});
+  EXPECT_EQ(launched(), (Words{0, 5}));
+  client->send(GraphSet{{}, {1}, 0, set(256, 6), 0});
+  client->send(Free{{kFakeArena + 256}});
+  EXPECT_EQ(launched(), (Words{0, 5}));
+  EXPECT_EQ(client->ask(GraphUpdate{{1}, {1}}).outcome, Outcome{}) << client->said;
+  EXPECT_EQ(launched(), (Words{0, 5})) << "still disabled";
+  client->send(GraphSet{{}, {1}, 0, {}, 1});
+  EXPECT_EQ(launched(), (Words{4, 5}));
+  EXPECT_EQ(fence(), 0) << client->said;
+  client->send(GraphSet{{1}, {}, 0, {}, 0});
+  fence();
+  EXPECT_THAT(client->said, HasSubstr("graph_set: a node that cannot be disabled"));
+}
+
+// What a server tells of a graph is what would make it, whether it was built or captured.
+TEST_F(SessionTest, NodesAreTold) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 256});
+  const auto block = arguments(kFakeArena, 4, 2);
+  const std::vector<std::byte> operations[] = {
+      frame_of(Launch{.kernel = {1}, .grid = {2, 3, 4}, .block = {5, 6, 7}, .parameters = block}),
+      frame_of(CopyDevice{{}, {kFakeArena}, {kFakeArena + 64}, 8, 16, 4, 2}),
+      frame_of(Set{{}, {kFakeArena}, 7, 2, 3, 2, 8}),
+      frame_of(HostCall{{}, {5}}),
+      {}};
+  client->send(GraphCreate{{1}});
+  std::vector<std::byte> all, rest;
+  for (std::uint64_t node = 11; const auto& operation : operations) {
+    const auto after = node == 11 ? numbers({}) : numbers({11, node - 1});
+    client->send(GraphAdd{{1}, {node}, after, operation});
+    const auto frame = frame_of(GraphAdd{{}, {node}, after, operation});
+    all.insert(all.end(), frame.begin(), frame.end());
+    if (node++ > 12) rest.insert(rest.end(), frame.begin(), frame.end());
+  }
+  const auto told = [this](GraphHandle graph, GraphExecHandle exec, std::uint32_t from) {
+    const auto answer = client->ask(GraphNodes{graph, exec, from});
+    EXPECT_EQ(answer.outcome, Outcome{}) << client->said;
+    return std::vector<std::byte>(answer.reply.nodes.begin(), answer.reply.nodes.end());
+  };
+  EXPECT_EQ(told({1}, {}, 0), all);
+  EXPECT_EQ(told({1}, {}, 2), rest);
+  for (const std::uint32_t behind : {5U, 6U, ~0U}) EXPECT_TRUE(told({1}, {}, behind).empty());
+  EXPECT_EQ(client->ask(GraphInstantiate{{1}, {1}}).outcome, Outcome{}) << client->said;
+  client->send(GraphSet{{}, {1}, 2, {}, 0});
+  client->send(GraphDestroy{{1}});
+  EXPECT_EQ(told({}, {1}, 0), all);
+  client->send(StreamCreate{{1}});
+  client->send(CaptureBegin{.stream = {1}, .graph = {2}, .first = {21}});
+  client->send(Launch{.stream = {1}, .kernel = {1}, .parameters = block});
+  client->send(HostCall{{1}, {6}});
+  EXPECT_EQ(client->ask(CaptureEnd{{1}, {2}}).outcome, Outcome{}) << client->said;
+  auto want =
+      frame_of(GraphAdd{{}, {21}, {}, frame_of(Launch{.kernel = {1}, .parameters = block})});
+  const auto call = frame_of(GraphAdd{{}, {22}, numbers({21}), frame_of(HostCall{{}, {6}})});
+  want.insert(want.end(), call.begin(), call.end());
+  EXPECT_EQ(told({2}, {}, 0), want);
+  EXPECT_EQ(client->ask(GraphNodes{{9}, {}, 0}).outcome.status, kInvalidHandle);
+  EXPECT_EQ(client->ask(GraphNodes{{}, {9}, 0}).outcome.status, kInvalidHandle);
+}
+
+// Nodes go, and others come after them no longer; what was made of the graph keeps them.
+TEST_F(SessionTest, NodesGo) {
+  start({}, {.graph_nodes = 7});
+  client->send(GraphCreate{{1}}), client->send(GraphCreate{{2}});
+  for (std::uint64_t node = 11; node < 14; ++node)
+    client->send(GraphAdd{{1}, {node}, node == 11 ? numbers({}) : numbers({11, node - 1}), {}});
+  const auto made = [this](std::uint64_t exec) {
+    EXPECT_EQ(client->ask(GraphInstantiate{{1}, {exec}}).outcome, Outcome{}) << client->said;
+    std::vector<std::vector<Id>> order;
+    for (const GraphSpec::Node& node : seat().device->graphs().rbegin()->second.nodes)
+      order.push_back(node.after);
+    return order;
+  };
+  using Order = std::vector<std::vector<Id>>;
+  EXPECT_EQ(made(1), (Order{{}, {0, 0}, {0, 1}}));
+  client->send(GraphExecDestroy{{1}});
+  EXPECT_EQ(fence(), 0) << client->said;
+  client->send(GraphOrder{{1}, 2, numbers({12})});
+  EXPECT_EQ(made(2), (Order{{}, {0, 0}, {1}}));
+  client->send(GraphOrder{{1}, 0, {}, 1});
+  EXPECT_EQ(made(3), (Order{{}, {0}})) << "with 2 and 3 nodes in executable graphs";
+  client->send(GraphExecDestroy{{2}}), client->send(GraphExecDestroy{{3}});
+  EXPECT_EQ(fence(), 0) << client->said;
+  client->send(GraphBranch{{1}, {14}, {}, kOnce, {}, numbers({2})});
+  client->send(GraphAdd{{1}, {15}, numbers({14, 12}), {}});
+  client->send(GraphOrder{{1}, 2, {}, 1});
+  EXPECT_EQ(made(4), (Order{{}, {0}, {0}}));
+  EXPECT_EQ(fence(), 0) << client->said;
+  const auto refused = [this](const GraphOrder& op, const std::string& why) {
+    client->said.clear();
+    client->send(op), fence();
+    EXPECT_THAT(client->said, HasSubstr(why));
+  };
+  refused({{2}, 0}, "there is no graph 2");
+  refused({{1}, 3}, "there is no node 3");
+  refused({{1}, 0, numbers({12})}, "a node that comes after a later one");
+  refused({{1}, 0, numbers({13})}, "a node that comes after a later one");
+  refused({{1}, 1, numbers({11})}, "there is no node 11 to come after");
+}
+
 }  // namespace
 }  // namespace partita::remote::server

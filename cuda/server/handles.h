@@ -38,6 +38,7 @@ class Handles {
   void add(std::uint64_t handle, T object) { all_.emplace(handle, std::move(object)); }
   void erase(std::uint64_t handle) { all_.erase(handle); }
   std::unordered_map<std::uint64_t, T>& all() { return all_; }
+  const std::unordered_map<std::uint64_t, T>& all() const { return all_; }
 
  private:
   std::string_view kind_;

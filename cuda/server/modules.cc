@@ -148,6 +148,12 @@ Done Modules::are_loaded(const std::set<std::uint64_t>& modules) const {
   return {};
 }
 
+std::uint64_t Modules::handle_of(Id kernel) const {
+  for (const auto& [handle, known] : kernels_.all())
+    if (known.facts.id == kernel && living_.contains(known.module)) return handle;
+  return 0;
+}
+
 Answered<LaunchWork> Modules::checked(const Launch& op) const {
   const Kernel* const found = kernels_.find(op.kernel.value);
   if (found == nullptr) return kernels_.missing(op.kernel.value);

@@ -28,8 +28,13 @@ class Modules {
   void look();  // whether it still does
 
   Answered<LaunchWork> checked(const Launch& op) const;
-  // The module of a kernel of the backend, by a number that is never given again.
-  std::uint64_t module_of(Id kernel) const { return module_of_kernel_.at(kernel); }
+  // The module of a kernel of the backend, by a number that is never given again; 0: it is gone.
+  std::uint64_t module_of(Id kernel) const {
+    const auto found = module_of_kernel_.find(kernel);
+    return found == module_of_kernel_.end() ? 0 : found->second;
+  }
+  // By which the client knows it; 0: it is gone.
+  std::uint64_t handle_of(Id kernel) const;
   // Refused where one of these modules has been unloaded.
   Done are_loaded(const std::set<std::uint64_t>& modules) const;
 

@@ -222,7 +222,7 @@ Done Streams::on(const HostCall& op) {
   if (work_.dead() != 0) return refuse(work_.dead(), {});
   const std::uint64_t tag = call_tag(op.token, stream->capture != 0);
   captures_.keep(*stream, tag);
-  return submit(op.stream, HoldWork{tag});
+  return submit(op.stream, HoldWork{tag, op.token.value});
 }
 
 Done Streams::on(const CallDone& op) {

@@ -9,6 +9,8 @@
 // of a later synchronisation of it. Little-endian.
 #pragma once
 
+#include <vector>
+
 #include "wire/codec.h"
 
 namespace partita::remote {
@@ -35,6 +37,17 @@ struct Outcome {
   FIELDS(status, sticky)
   bool operator==(const Outcome&) const = default;
 };
+
+// An operation alone, as nodes of graphs say what they do: no request, no bulk.
+template <class Op>
+std::vector<std::byte> frame_of(const Op& operation) {
+  const FrameHeader header{.body_bytes = static_cast<std::uint32_t>(encoded_size(operation)),
+                           .code = Op::kSpec.code};
+  std::vector<std::byte> bytes(sizeof header + header.body_bytes);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  encode(operation, bytes.data() + sizeof header);
+  return bytes;
+}
 
 // Lengths within limits and reserved fields zero.
 constexpr bool is_legal(const FrameHeader& header) {

@@ -573,15 +573,41 @@ struct GraphClone {
   using Reply = NoReply;
 };
 // The `place`-th node of an executable graph, or of a graph where `exec` is 0, does another
-// operation of the kind that it did.
+// operation of the kind that it did (empty: the same); of an executable one it does nothing while
+// it is not `enabled`.
 struct GraphSet {
   static constexpr Spec kSpec{"graph_set", 89, Completion::async};
   GraphHandle graph = {};
   GraphExecHandle exec = {};
   std::uint32_t place = 0;
   Bytes operation = {};
-  FIELDS(graph, exec, place, operation)
+  std::uint32_t enabled = 1;
+  FIELDS(graph, exec, place, operation, enabled)
   using Reply = NoReply;
+};
+// The `place`-th node of a graph comes after these nodes only (u64 each); `gone`: there is no such
+// node any more.
+struct GraphOrder {
+  static constexpr Spec kSpec{"graph_order", 97, Completion::async};
+  GraphHandle graph = {};
+  std::uint32_t place = 0;
+  Bytes after = {};
+  std::uint32_t gone = 0;
+  FIELDS(graph, place, after, gone)
+  using Reply = NoReply;
+};
+// Answered with the frames (graph_add, graph_branch) that would make the nodes of an executable
+// graph, or of a graph where `exec` is 0, in a graph 0: from the `from`-th on, as many as fit.
+struct GraphNodes {
+  static constexpr Spec kSpec{"graph_nodes", 98, Completion::sync};
+  GraphHandle graph = {};
+  GraphExecHandle exec = {};
+  std::uint32_t from = 0;
+  FIELDS(graph, exec, from)
+  struct Reply {
+    Bytes nodes = {};
+    FIELDS(nodes)
+  };
 };
 // An executable graph does what the graph does, whose nodes are of the same kinds, in that order.
 struct GraphUpdate {
@@ -711,8 +737,9 @@ using ClientOperations =
           HostCall, CallDone, StreamCreate, StreamDestroy, StreamSync, StreamQuery, StreamWaitEvent,
           EventCreate, EventDestroy, EventRecord, EventSync, EventQuery, EventElapsed, CaptureBegin,
           CaptureEnd, CaptureNodes, CaptureAfter, GraphCreate, GraphAdd, GraphBranch, GraphDestroy,
-          GraphInstantiate, GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphUpdate,
-          ArrayCreate, ArrayDestroy, ArrayCopy, TextureCreate, TextureDestroy, GraphCondition>;
+          GraphInstantiate, GraphLaunch, GraphExecDestroy, GraphClone, GraphSet, GraphOrder,
+          GraphNodes, GraphUpdate, ArrayCreate, ArrayDestroy, ArrayCopy, TextureCreate,
+          TextureDestroy, GraphCondition>;
 using ServerNotices = Table<Waiting, CopiedOut, Call, Said>;
 
 }  // namespace partita::remote

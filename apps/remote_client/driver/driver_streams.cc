@@ -1,4 +1,4 @@
-// libcuda: streams, events, functions of the program, graphs by capture.
+// libcuda: streams, events, functions of the program, captures.
 #include "driver.h"
 
 namespace partita::remote::shim {
@@ -77,24 +77,6 @@ CUDA_EXPORT Status cuEventElapsedTime(float* ms, void* from, void* to) {
 }
 CUDA_EXPORT Status cuEventElapsedTime_v2(float* ms, void* from, void* to) {
   return cuEventElapsedTime(ms, from, to);
-}
-
-CUDA_EXPORT Status cuGraphCreate(void** graph, unsigned) {
-  return guarded([&] { return give(session().graphs.create(), graph); });
-}
-CUDA_EXPORT Status cuGraphDestroy(void* graph) {
-  return guarded([&] { return session().graphs.destroy(number_of(graph)); });
-}
-CUDA_EXPORT Status cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
-  return guarded([&] { return give(session().graphs.instantiate(number_of(graph)), exec); });
-}
-STREAM_FUNCTION(cuGraphLaunch, _ptsz, (void* exec, void* stream),
-                {
-                  return session().launched(
-                      session().graphs.launch(number_of(exec), number_of(stream)));
-                })
-CUDA_EXPORT Status cuGraphExecDestroy(void* exec) {
-  return guarded([&] { return session().graphs.destroy_exec(number_of(exec)); });
 }
 
 // What they were called before there was a version of them, by programs that look names up.

@@ -1,99 +1,12 @@
 // Graphs: by capture, and node by node (kernel, memcpy, memset, host, empty).
-#include <algorithm>
 #include <vector>
 
-#include "copies.h"
+#include "graph_calls.h"
 
 namespace partita::remote::shim {
-namespace {
 
 using client::kInvalidValue;
 using client::kOk;
-
-// A node's handle is its number; dependencies come as an array of them.
-std::vector<std::uint64_t> numbers(void* const* nodes, std::size_t count) {
-  std::vector<std::uint64_t> made;
-  for (std::size_t i = 0; i < count; ++i) made.push_back(number_of(nodes[i]));
-  return made;
-}
-
-// Edges as such, which order whole nodes.
-bool are_plain(const void* edges, std::size_t count) {
-  constexpr std::size_t kEdge = 8;  // cudaGraphEdgeData
-  const auto* bytes = static_cast<const unsigned char*>(edges);
-  return edges == nullptr ||
-         std::all_of(bytes, bytes + count * kEdge, [](unsigned char byte) { return byte == 0; });
-}
-
-struct Where {
-  void** node;
-  void* graph;
-  void* const* after;
-  std::size_t count;
-};
-
-template <class Add>
-Status add(const Where& where, Add&& make) {
-  if (where.node == nullptr || (where.count > 0 && where.after == nullptr)) return kInvalidValue;
-  const std::vector<std::uint64_t> after = numbers(where.after, where.count);
-  return give(make(number_of(where.graph), client::Graphs::Nodes(after)), where.node);
-}
-
-Status add_copy(const Where& where, const PlainCopy& copy) {
-  if (const Status status = session().ready(); status != kOk) return status;
-  const bool to_device = session().memory.contains(number_of(copy.to));
-  const bool from_device = session().memory.contains(number_of(copy.from));
-  return add(where, [&](std::uint64_t graph, client::Graphs::Nodes after) {
-    client::Session& s = session();
-    if (to_device && from_device)
-      return s.graphs.add_copy_device(
-          graph, after,
-          CopyDevice{
-              .to = {number_of(copy.to)}, .from = {number_of(copy.from)}, .width = copy.bytes});
-    if (to_device)
-      return s.graphs.add_copy_in(graph, after, number_of(copy.to), copy.from, copy.bytes);
-    if (from_device)
-      return s.graphs.add_copy_out(graph, after, copy.to, number_of(copy.from), copy.bytes);
-    return client::Got<std::uint64_t>(client::refused(kInvalidValue));
-  });
-}
-
-client::LaunchShape shape_of(const KernelNode& node) {
-  return {.grid = {node.grid.x, node.grid.y, node.grid.z},
-          .block = {node.block.x, node.block.y, node.block.z},
-          .shared_bytes = node.shared_bytes};
-}
-
-// The server hears of nodes later, and what it refuses then ends the session.
-client::Got<Set> set_of(const MemsetNode* node) {
-  if (node == nullptr) return client::refused(kInvalidValue);
-  const auto is_devices =
-      sets_device({node->to, node->pitch, node->value, node->element, node->width, node->height});
-  if (!is_devices) return client::refused(is_devices.error());
-  return Set{.to = {number_of(node->to)},
-             .value = node->value,
-             .element = node->element,
-             .count = node->width,
-             .rows = node->height,
-             .pitch = node->pitch};
-}
-
-// A copy in space that is one run of bytes.
-client::Got<PlainCopy> as_plain(const Copy3& copy) {
-  const auto whole = [&](const Pitched& memory) {
-    return (copy.extent.y <= 1 && copy.extent.z <= 1) || memory.pitch == copy.extent.x;
-  };
-  if (copy.from_array != nullptr || copy.to_array != nullptr || !whole(copy.from) ||
-      !whole(copy.to) || copy.extent.z > 1)
-    return client::refused(client::kNotSupported);
-  const auto at = [](const Pitched& memory, const Place3& place) {
-    return static_cast<std::byte*>(memory.memory) + place.y * memory.pitch + place.x;
-  };
-  return PlainCopy{at(copy.to, copy.to_place), at(copy.from, copy.from_place),
-                   copy.extent.x * std::max<std::size_t>(copy.extent.y, 1), copy.kind};
-}
-
-}  // namespace
 
 STREAM_FUNCTION(cudaStreamBeginCapture, _ptsz, (void* stream, int mode), {
   return session().captures.begin(number_of(stream), static_cast<std::uint32_t>(mode));
@@ -185,11 +98,7 @@ CUDA_EXPORT Status cudaGraphDestroy(void* graph) {
 }
 CUDA_EXPORT Status cudaGraphAddEmptyNode(void** node, void* graph, void* const* after,
                                          std::size_t count) {
-  return guarded([&] {
-    return add({node, graph, after, count}, [](std::uint64_t in, client::Graphs::Nodes behind) {
-      return session().graphs.add_empty(in, behind);
-    });
-  });
+  return guarded([&] { return add_empty({node, graph, after, count}); });
 }
 CUDA_EXPORT Status cudaGraphAddMemAllocNode(void** node, void* graph, void* const* after,
                                             std::size_t count, MemoryNode* what) {
@@ -207,8 +116,12 @@ CUDA_EXPORT Status cudaGraphAddMemAllocNode(void** node, void* graph, void* cons
 // The memory is the graph's: the node is there for its place in the order.
 CUDA_EXPORT Status cudaGraphAddMemFreeNode(void** node, void* graph, void* const* after,
                                            std::size_t count, void* memory) {
-  if (!session().graph_memory.has(number_of(memory))) return remember(kInvalidValue);
-  return cudaGraphAddEmptyNode(node, graph, after, count);
+  return guarded([&] {
+    if (!session().graph_memory.has(number_of(memory))) return kInvalidValue;
+    return add({node, graph, after, count}, [](std::uint64_t in, client::Graphs::Nodes behind) {
+      return session().graphs.add_empty(in, behind, client::NodeKind::release);
+    });
+  });
 }
 CUDA_EXPORT Status cudaDeviceGetGraphMemAttribute(int device, int attribute, void* value) {
   constexpr int kAttributes = 4;  // used and reserved, now and at most
@@ -223,91 +136,20 @@ CUDA_EXPORT Status cudaDeviceGetGraphMemAttribute(int device, int attribute, voi
 CUDA_EXPORT Status cudaDeviceGraphMemTrim(int device) {
   return remember(device >= 0 && device < session().device().count ? kOk : client::kInvalidDevice);
 }
-static Status set_kernel_node(void* graph, void* node, const KernelNode* what) {
-  if (what == nullptr) return kInvalidValue;
-  if (what->extra != nullptr) return unsupported("parameters of a kernel node (extra)");
-  client::Kernel* kernel = session().kernels.modules().kernel_of(what->function);
-  if (kernel == nullptr) return client::kInvalidFunction;
-  return session().graphs.set_launch(number_of(graph), number_of(node), *kernel, shape_of(*what),
-                                     what->parameters);
-}
-CUDA_EXPORT Status cudaGraphKernelNodeSetParams(void* node, const KernelNode* what) {
-  return guarded_launch([&] {
-    const auto graph = session().graphs.graph_of(number_of(node));
-    return graph ? set_kernel_node(handle_of(*graph), node, what) : graph.error();
-  });
-}
-CUDA_EXPORT Status cudaGraphExecKernelNodeSetParams(void* exec, void* node,
-                                                    const KernelNode* what) {
-  return guarded_launch([&] { return set_kernel_node(exec, node, what); });
-}
 CUDA_EXPORT Status cudaGraphClone(void** clone, void* graph) {
   return guarded([&] { return give(session().graphs.clone(number_of(graph)), clone); });
 }
-CUDA_EXPORT Status cudaGraphNodeFindInClone(void** node, void* original, void* clone) {
-  return guarded([&] {
-    return give(client::node_in_clone(session(), number_of(original), number_of(clone)), node);
-  });
-}
-struct UpdateResult {  // cudaGraphExecUpdateResultInfo
-  int result;
-  void *error_node, *error_from_node;
-};
-CUDA_EXPORT Status cudaGraphExecUpdate(void* exec, void* graph, UpdateResult* result) {
-  return guarded([&] {
-    constexpr int kSuccess = 0, kTopologyChanged = 2;
-    const Status status = session().graphs.update(number_of(exec), number_of(graph));
-    if (result != nullptr)
-      *result = {status == kOk ? kSuccess : kTopologyChanged, nullptr, nullptr};
-    return status;
-  });
-}
 CUDA_EXPORT Status cudaGraphAddKernelNode(void** node, void* graph, void* const* after,
                                           std::size_t count, const KernelNode* what) {
-  return guarded_launch([&] {
-    if (what == nullptr) return kInvalidValue;
-    if (what->extra != nullptr) return unsupported("cudaGraphAddKernelNode (extra)");
-    client::Kernel* kernel = session().kernels.modules().kernel_of(what->function);
-    if (kernel == nullptr) return client::kInvalidFunction;
-    return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
-      return session().graphs.add_launch(in, behind, *kernel, shape_of(*what), what->parameters);
-    });
-  });
+  return guarded_launch([&] { return add_kernel({node, graph, after, count}, what); });
 }
 CUDA_EXPORT Status cudaGraphAddMemsetNode(void** node, void* graph, void* const* after,
                                           std::size_t count, const MemsetNode* what) {
-  return guarded([&] {
-    const auto set = set_of(what);
-    if (!set) return set.error();
-    return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
-      return session().graphs.add_set(in, behind, *set);
-    });
-  });
-}
-CUDA_EXPORT Status cudaGraphMemsetNodeSetParams(void* node, const MemsetNode* what) {
-  return guarded([&] {
-    const auto graph = session().graphs.graph_of(number_of(node));
-    if (!graph) return graph.error();
-    const auto set = set_of(what);
-    return set ? session().graphs.set_set(*graph, number_of(node), *set) : set.error();
-  });
-}
-CUDA_EXPORT Status cudaGraphExecMemsetNodeSetParams(void* exec, void* node,
-                                                    const MemsetNode* what) {
-  return guarded([&] {
-    const auto set = set_of(what);
-    return set ? session().graphs.set_set(number_of(exec), number_of(node), *set) : set.error();
-  });
+  return guarded([&] { return add_set({node, graph, after, count}, what); });
 }
 CUDA_EXPORT Status cudaGraphAddHostNode(void** node, void* graph, void* const* after,
                                         std::size_t count, const HostNode* what) {
-  return guarded([&] {
-    if (what == nullptr || what->function == nullptr) return kInvalidValue;
-    return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
-      return session().graphs.add_call(in, behind,
-                                       {.function = what->function, .data = what->data});
-    });
-  });
+  return guarded([&] { return add_host({node, graph, after, count}, what); });
 }
 CUDA_EXPORT Status cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* after,
                                             std::size_t count, void* to, const void* from,
@@ -325,11 +167,7 @@ CUDA_EXPORT Status cudaGraphAddMemcpyNode(void** node, void* graph, void* const*
 }
 CUDA_EXPORT Status cudaGraphAddChildGraphNode(void** node, void* graph, void* const* after,
                                               std::size_t count, void* child) {
-  return guarded([&] {
-    return add({node, graph, after, count}, [&](std::uint64_t in, client::Graphs::Nodes behind) {
-      return session().branches.add_child(in, behind, number_of(child));
-    });
-  });
+  return guarded([&] { return add_child({node, graph, after, count}, child); });
 }
 
 // The handle is the address of a word on the device, or what the device has in its place.
@@ -396,22 +234,6 @@ CUDA_EXPORT Status cudaGraphAddNode(void** node, void* graph, void* const* after
   return cudaGraphAddNode_v2(node, graph, after, nullptr, count, what);
 }
 #endif
-CUDA_EXPORT Status cudaGraphGetNodes(void* graph, void** nodes, std::size_t* count) {
-  return guarded([&] {
-    const auto known = session().graphs.nodes_of(number_of(graph));
-    if (!known) return known.error();
-    if (count == nullptr) return kInvalidValue;
-    if (nodes == nullptr) {
-      *count = known->size();
-      return kOk;
-    }
-    for (std::size_t i = 0; i < *count; ++i)
-      nodes[i] = i < known->size() ? handle_of((*known)[i]) : nullptr;
-    *count = std::min(*count, known->size());
-    return kOk;
-  });
-}
-
 CUDA_EXPORT Status cudaGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
   return guarded([&] { return give(session().graphs.instantiate(number_of(graph)), exec); });
 }

@@ -12,16 +12,6 @@
 
 namespace partita::remote::server {
 
-template <class Op>
-inline std::vector<std::byte> frame_of(const Op& op) {
-  FrameHeader header{.body_bytes = static_cast<std::uint32_t>(encoded_size(op)),
-                     .code = Op::kSpec.code};
-  std::vector<std::byte> frame(sizeof(header) + header.body_bytes);
-  std::memcpy(frame.data(), &header, sizeof(header));
-  encode(op, frame.data() + sizeof(header));
-  return frame;
-}
-
 class SessionTest : public ::testing::Test {
  protected:
   void start(FakeBackend::Options backend = {}, SessionLimits limits = {}, SimOptions net = {}) {

@@ -31,6 +31,7 @@ concept OtherNode =
 struct Graph;
 struct Node {
   std::optional<RecordedKernel> kernel = {};
+  bool enabled = true;
   std::vector<std::shared_ptr<Graph>> bodies = {};  // that always run
 };
 struct Graph {
@@ -124,11 +125,22 @@ class Reader {
   }
   void on(const GraphSet& op) {
     Graph& graph = op.exec.value == 0 ? *graph_of(op.graph) : execs_[op.exec.value];
-    if (op.place < graph.nodes.size()) graph.nodes[op.place].kernel = kernel_in(op.operation);
+    if (op.place >= graph.nodes.size()) return;
+    if (!op.operation.empty()) graph.nodes[op.place].kernel = kernel_in(op.operation);
+    graph.nodes[op.place].enabled = op.enabled != 0;
+  }
+  void on(const GraphOrder& op) {
+    std::vector<Node>& nodes = graph_of(op.graph)->nodes;
+    if (op.gone != 0 && op.place < nodes.size()) nodes.erase(nodes.begin() + op.place);
   }
   void on(const GraphClone& op) { graphs_[op.clone.value] = made_.make(*graph_of(op.graph)); }
   void on(const GraphInstantiate& op) { execs_[op.exec.value] = *graph_of(op.graph); }
-  void on(const GraphUpdate& op) { execs_[op.exec.value] = *graph_of(op.graph); }
+  void on(const GraphUpdate& op) {
+    const Graph was = std::exchange(execs_[op.exec.value], *graph_of(op.graph));
+    std::vector<Node>& nodes = execs_[op.exec.value].nodes;
+    for (std::size_t i = 0; i < nodes.size() && i < was.nodes.size(); ++i)
+      nodes[i].enabled = was.nodes[i].enabled;
+  }
   void on(const GraphLaunch& op) { launch(execs_[op.exec.value], op.stream, 0); }
 
   RecordedKernel kernel_of(const Launch& op) {
@@ -176,7 +188,7 @@ class Reader {
   void launch(const Graph& graph, StreamHandle stream, int depth) {
     for (const Node& node : graph.nodes) {
       if (of_graphs_++ >= kMostOfGraphs) return;
-      if (node.kernel) {
+      if (node.kernel && node.enabled) {
         launched.push_back(*node.kernel);
         launched.back().stream = stream.value;
         launched.back().nanoseconds = at_;

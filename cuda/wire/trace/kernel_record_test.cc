@@ -95,6 +95,22 @@ TEST(KernelRecord, GraphsMadeNodeByNode) {
   EXPECT_EQ(sent.recorded(), "pq pq rq pp");
 }
 
+// A node that is disabled is not recorded, whatever becomes of it; nor is one that is gone.
+TEST(KernelRecord, NodesThatDoNothing) {
+  const auto p = Sent::frame(launch(1)), q = Sent::frame(launch(2)), r = Sent::frame(launch(3));
+  Sent sent;
+  sent.send(GraphCreate{{5}}).send(GraphAdd{{5}, {1}, {}, p}).send(GraphAdd{{5}, {2}, {}, q});
+  sent.send(GraphInstantiate{{5}, {9}}).send(GraphSet{{}, {9}, 0, {}, 0});
+  sent.send(GraphLaunch{{9}, {}}).send(Fence{});
+  sent.send(GraphSet{{}, {9}, 0, r, 0}).send(GraphLaunch{{9}, {}}).send(Fence{});
+  sent.send(GraphSet{{}, {9}, 0, {}, 1}).send(GraphLaunch{{9}, {}}).send(Fence{});
+  sent.send(GraphSet{{}, {9}, 1, {}, 0}).send(GraphUpdate{{9}, {5}});
+  sent.send(GraphLaunch{{9}, {}}).send(Fence{});
+  sent.send(GraphOrder{{5}, 0, {}, 1}).send(GraphOrder{{5}, 0, {}, 0});
+  sent.send(GraphInstantiate{{5}, {8}}).send(GraphLaunch{{8}, {}}).send(Fence{});
+  EXPECT_EQ(sent.recorded(), "q q rq p q");
+}
+
 // By its sizes, launched or in a graph.
 TEST(KernelRecord, ProductsAreKernels) {
   Sent sent;

@@ -1,5 +1,6 @@
 // Work of two streams captured as a graph, launched often: kernels, a copy, a memset; what the
-// graph reads changes between launches.
+// graph reads changes between launches. Then a graph whose copies go to and from other memory of
+// the program in each round, and whose kernel is switched off in some.
 #include "program.h"
 
 KERNEL(graph_step, (float* values, const float* by, int count)) {
@@ -14,6 +15,61 @@ KERNEL(graph_count, (int* counter)) {
 KERNEL(graph_collect, (const float* values, const int* counter, float* sum, int count)) {
   const int at = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (at < count) atomicAdd(sum, values[at] * static_cast<float>(*counter));
+}
+
+static cudaGraphExec_t captured_round(float* values, float* by, int count,
+                                      std::vector<cudaGraphNode_t>& nodes) {
+  cudaStream_t stream;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  float now = 0;
+  std::vector<float> have(static_cast<size_t>(count));
+  MUST(cudaStreamCreate(&stream));
+  MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  MUST(cudaMemcpyAsync(by, &now, sizeof now, cudaMemcpyHostToDevice, stream));
+  LAUNCH(graph_step, 1, 64, 0, stream, values, by, count);
+  MUST(cudaMemcpyAsync(have.data(), values, have.size() * sizeof now, cudaMemcpyDeviceToHost,
+                       stream));
+  MUST(cudaStreamEndCapture(stream, &graph));
+  size_t most = nodes.size();
+  MUST(cudaGraphGetNodes(graph, nodes.data(), &most));
+  nodes.resize(most);
+  MUST(cudaGraphInstantiate(&executable, graph, 0));
+  return executable;
+}
+
+static double with_changing_nodes() {
+  const int count = 64, rounds = 30;
+  std::vector<float> want(count, 8.0F);
+  float *values = to_device(want), *by = empty_on_device<float>(1);
+  std::vector<cudaGraphNode_t> nodes(8);
+  const cudaGraphExec_t executable = captured_round(values, by, count, nodes);
+  const cudaGraphNodeType types[] = {cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeKernel,
+                                     cudaGraphNodeTypeMemcpy};
+  if (nodes.size() != 3) return 1;
+  for (size_t i = 0; i < 3; ++i) {
+    cudaGraphNodeType type;
+    MUST(cudaGraphNodeGetType(nodes[i], &type));
+    if (type != types[i]) return 1;
+  }
+  double off = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    const float now = static_cast<float>(round % 7);
+    std::vector<float> have(count);
+    MUST(cudaGraphExecMemcpyNodeSetParams1D(executable, nodes[0], by, &now, sizeof now,
+                                            cudaMemcpyHostToDevice));
+    MUST(cudaGraphExecMemcpyNodeSetParams1D(executable, nodes[2], have.data(), values,
+                                            have.size() * sizeof now, cudaMemcpyDeviceToHost));
+    const bool runs = round % 3 != 0;
+    MUST(cudaGraphNodeSetEnabled(executable, nodes[1], runs ? 1 : 0));
+    MUST(cudaGraphLaunch(executable, nullptr));
+    MUST(cudaDeviceSynchronize());
+    if (runs)
+      for (float& value : want) value = value * 0.5F + now;
+    off = std::fmax(off, difference(have, want));
+  }
+  MUST(cudaGraphExecDestroy(executable));
+  return off;
 }
 
 int main() {
@@ -58,5 +114,6 @@ int main() {
   }
   MUST(cudaGraphExecDestroy(executable));
   off = std::fmax(off, difference(to_host(values, count), want));
+  off = std::fmax(off, with_changing_nodes());
   return finish("graph", off < 1e-5, off);
 }

@@ -1,0 +1,261 @@
+// libcuda: graphs and their nodes.
+#include "driver.h"
+#include "graph_calls.h"
+
+namespace partita::remote::shim {
+namespace {
+
+struct DriverKernelNode {  // CUDA_KERNEL_NODE_PARAMS_v2
+  KernelNode node;
+  void *kernel, *context;
+};
+static_assert(sizeof(DriverKernelNode) == 72);
+
+// Of the two names for what is launched the first counts.
+KernelNode with_kernel(const DriverKernelNode& what) {
+  KernelNode node = what.node;
+  if (node.function == nullptr) node.function = what.kernel;
+  return node;
+}
+
+struct DriverPlace3 {  // of CUDA_MEMCPY3D
+  std::size_t x, y, z, level;
+  int type;
+  void* host;
+  DevicePtr device;
+  void *array, *reserved;
+  std::size_t pitch, height;
+};
+struct DriverCopy3D {
+  DriverPlace3 from, to;
+  std::size_t width, height, depth;
+};
+static_assert(sizeof(DriverCopy3D) == 200);
+
+enum MemoryType : int { kHostMemory = 1, kDeviceMemory, kArrayMemory, kUnifiedMemory };
+
+// As the runtime has it: the addresses say what they are.
+client::Got<Copy3> in_space(const DriverCopy3D* copy) {
+  if (copy == nullptr) return client::refused(kInvalidValue);
+  Copy3 made{};
+  const auto place = [&](const DriverPlace3& at, Pitched& memory, Place3& begin) {
+    void* const where = at.type == kHostMemory ? at.host : handle_of(at.device);
+    memory = {where, at.pitch == 0 ? copy->width : at.pitch, copy->width, at.height};
+    begin = {at.x, at.y, at.z};
+    return at.type == kHostMemory || at.type == kDeviceMemory || at.type == kUnifiedMemory;
+  };
+  const bool from = place(copy->from, made.from, made.from_place);
+  const bool to = place(copy->to, made.to, made.to_place);
+  made.extent = {copy->width, copy->height, copy->depth};
+  made.kind = kByAddress;
+  if (from && to) return made;
+  return client::refused(copy->from.type == kArrayMemory || copy->to.type == kArrayMemory
+                             ? client::kNotSupported
+                             : kInvalidValue);
+}
+
+Status set_in_space(const At& at, const DriverCopy3D* copy) {
+  const auto made = in_space(copy);
+  return made ? set_copy(at, &*made) : named(made.error(), "a node that copies arrays");
+}
+
+}  // namespace
+
+CUDA_EXPORT Status cuGraphCreate(void** graph, unsigned) {
+  return guarded([&] { return give(session().graphs.create(), graph); });
+}
+CUDA_EXPORT Status cuGraphDestroy(void* graph) {
+  return guarded([&] { return session().graphs.destroy(number_of(graph)); });
+}
+CUDA_EXPORT Status cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
+  return guarded([&] { return give(session().graphs.instantiate(number_of(graph)), exec); });
+}
+STREAM_FUNCTION(cuGraphLaunch, _ptsz, (void* exec, void* stream), {
+  return session().launched(session().graphs.launch(number_of(exec), number_of(stream)));
+})
+CUDA_EXPORT Status cuGraphExecDestroy(void* exec) {
+  return guarded([&] { return session().graphs.destroy_exec(number_of(exec)); });
+}
+
+CUDA_EXPORT Status cuGraphClone(void** clone, void* graph) {
+  return guarded([&] { return give(session().graphs.clone(number_of(graph)), clone); });
+}
+CUDA_EXPORT Status cuGraphExecUpdate_v2(void* exec, void* graph, UpdateResult* result) {
+  return guarded([&] { return update(exec, graph, result); });
+}
+
+// ---- new nodes
+
+CUDA_EXPORT Status cuGraphAddEmptyNode(void** node, void* graph, void* const* after,
+                                       std::size_t count) {
+  return guarded([&] { return add_empty({node, graph, after, count}); });
+}
+CUDA_EXPORT Status cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after,
+                                           std::size_t count, const DriverKernelNode* what) {
+  return guarded_launch([&] {
+    if (what == nullptr) return kInvalidValue;
+    const KernelNode kernel = with_kernel(*what);
+    return add_kernel({node, graph, after, count}, &kernel);
+  });
+}
+CUDA_EXPORT Status cuGraphAddMemcpyNode(void** node, void* graph, void* const* after,
+                                        std::size_t count, const DriverCopy3D* copy, void*) {
+  return guarded([&] {
+    const auto made = in_space(copy);
+    if (!made) return named(made.error(), "a node that copies arrays");
+    const auto plain = as_plain(*made);
+    return plain ? add_copy({node, graph, after, count}, *plain)
+                 : unsupported("a node that copies rows with a pitch");
+  });
+}
+CUDA_EXPORT Status cuGraphAddMemsetNode(void** node, void* graph, void* const* after,
+                                        std::size_t count, const MemsetNode* what, void*) {
+  return guarded([&] { return add_set({node, graph, after, count}, what); });
+}
+CUDA_EXPORT Status cuGraphAddHostNode(void** node, void* graph, void* const* after,
+                                      std::size_t count, const HostNode* what) {
+  return guarded([&] { return add_host({node, graph, after, count}, what); });
+}
+CUDA_EXPORT Status cuGraphAddChildGraphNode(void** node, void* graph, void* const* after,
+                                            std::size_t count, void* child) {
+  return guarded([&] { return add_child({node, graph, after, count}, child); });
+}
+
+// ---- what there is
+
+CUDA_EXPORT Status cuGraphGetNodes(void* graph, void** nodes, std::size_t* count) {
+  return guarded([&] { return tell_nodes(graph, nodes, count); });
+}
+CUDA_EXPORT Status cuGraphGetRootNodes(void* graph, void** nodes, std::size_t* count) {
+  return guarded([&] { return tell_roots(graph, nodes, count); });
+}
+CUDA_EXPORT Status cuGraphGetEdges_v2(void* graph, void** from, void** to, void* data,
+                                      std::size_t* count) {
+  return guarded([&] { return tell_edges(graph, {from, to, data}, count); });
+}
+CUDA_EXPORT Status cuGraphNodeGetDependencies_v2(void* node, void** nodes, void* data,
+                                                 std::size_t* count) {
+  return guarded([&] { return tell_before(node, nodes, data, count); });
+}
+CUDA_EXPORT Status cuGraphNodeGetDependentNodes_v2(void* node, void** nodes, void* data,
+                                                   std::size_t* count) {
+  return guarded([&] { return tell_behind(node, nodes, data, count); });
+}
+CUDA_EXPORT Status cuGraphGetEdges(void* graph, void** from, void** to, std::size_t* count) {
+  return guarded([&] { return tell_edges(graph, {from, to, nullptr}, count); });
+}
+CUDA_EXPORT Status cuGraphNodeGetDependencies(void* node, void** nodes, std::size_t* count) {
+  return guarded([&] { return tell_before(node, nodes, nullptr, count); });
+}
+CUDA_EXPORT Status cuGraphNodeGetDependentNodes(void* node, void** nodes, std::size_t* count) {
+  return guarded([&] { return tell_behind(node, nodes, nullptr, count); });
+}
+CUDA_EXPORT Status cuGraphNodeGetType(void* node, int* type) {
+  return guarded([&] { return tell_type(node, type); });
+}
+CUDA_EXPORT Status cuGraphChildGraphNodeGetGraph(void* node, void** graph) {
+  return guarded([&] { return tell_child(node, graph); });
+}
+CUDA_EXPORT Status cuGraphNodeFindInClone(void** node, void* original, void* clone) {
+  return guarded(
+      [&] { return give(session().nodes.in_clone(number_of(original), number_of(clone)), node); });
+}
+CUDA_EXPORT Status cuGraphKernelNodeGetParams_v2(void* node, DriverKernelNode* what) {
+  return guarded([&] {
+    if (what != nullptr) what->kernel = what->context = nullptr;
+    return tell_kernel(node, what == nullptr ? nullptr : &what->node, false);
+  });
+}
+CUDA_EXPORT Status cuGraphMemsetNodeGetParams(void* node, MemsetNode* what) {
+  return guarded([&] { return tell_set(node, what); });
+}
+CUDA_EXPORT Status cuGraphHostNodeGetParams(void* node, HostNode* what) {
+  return guarded([&] { return tell_host(node, what); });
+}
+CUDA_EXPORT Status cuGraphMemcpyNodeGetParams(void* node, DriverCopy3D* what) {
+  return guarded([&] {
+    const auto copy = session().nodes.copy_of(number_of(node));
+    if (!copy) return named(copy.error(), "parameters of such a copy");
+    if (what == nullptr) return kInvalidValue;
+    *what = {};
+    const auto place = [&](DriverPlace3& at, DevicePointer memory, std::uint64_t pitch) {
+      const bool device = session().memory.contains(memory.value);
+      at.type = device ? kDeviceMemory : kHostMemory;
+      if (device) at.device = memory.value;
+      if (!device) at.host = handle_of(memory.value);
+      at.pitch = copy->rows > 1 ? pitch : copy->width;
+    };
+    place(what->from, copy->from, copy->from_pitch);
+    place(what->to, copy->to, copy->to_pitch);
+    what->width = copy->width, what->height = copy->rows, what->depth = 1;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cuGraphDebugDotPrint(void* graph, const char* path, unsigned) {
+  return guarded([&] { return print_graph(graph, path); });
+}
+
+// ---- what changes
+
+CUDA_EXPORT Status cuGraphDestroyNode(void* node) {
+  return guarded([&] { return remove_node(node); });
+}
+CUDA_EXPORT Status cuGraphAddDependencies_v2(void* graph, void* const* from, void* const* to,
+                                             const void* data, std::size_t count) {
+  return guarded([&] { return add_edges(graph, {from, to, data, count}); });
+}
+CUDA_EXPORT Status cuGraphAddDependencies(void* graph, void* const* from, void* const* to,
+                                          std::size_t count) {
+  return guarded([&] { return add_edges(graph, {from, to, nullptr, count}); });
+}
+CUDA_EXPORT Status cuGraphRemoveDependencies_v2(void* graph, void* const* from, void* const* to,
+                                                const void* data, std::size_t count) {
+  return guarded([&] { return remove_edges(graph, {from, to, data, count}); });
+}
+CUDA_EXPORT Status cuGraphRemoveDependencies(void* graph, void* const* from, void* const* to,
+                                             std::size_t count) {
+  return guarded([&] { return remove_edges(graph, {from, to, nullptr, count}); });
+}
+CUDA_EXPORT Status cuGraphNodeSetEnabled(void* exec, void* node, unsigned is) {
+  return guarded([&] { return set_enabled(in_exec(exec, node), is); });
+}
+CUDA_EXPORT Status cuGraphNodeGetEnabled(void* exec, void* node, unsigned* is) {
+  return guarded([&] { return tell_enabled(in_exec(exec, node), is); });
+}
+CUDA_EXPORT Status cuGraphKernelNodeSetParams_v2(void* node, const DriverKernelNode* what) {
+  return guarded_launch([&] {
+    if (what == nullptr) return kInvalidValue;
+    const KernelNode kernel = with_kernel(*what);
+    return set_kernel(in_graph(node), &kernel);
+  });
+}
+CUDA_EXPORT Status cuGraphExecKernelNodeSetParams_v2(void* exec, void* node,
+                                                     const DriverKernelNode* what) {
+  return guarded_launch([&] {
+    if (what == nullptr) return kInvalidValue;
+    const KernelNode kernel = with_kernel(*what);
+    return set_kernel(in_exec(exec, node), &kernel);
+  });
+}
+CUDA_EXPORT Status cuGraphMemsetNodeSetParams(void* node, const MemsetNode* what) {
+  return guarded([&] { return set_set(in_graph(node), what); });
+}
+CUDA_EXPORT Status cuGraphExecMemsetNodeSetParams(void* exec, void* node, const MemsetNode* what,
+                                                  void*) {
+  return guarded([&] { return set_set(in_exec(exec, node), what); });
+}
+CUDA_EXPORT Status cuGraphHostNodeSetParams(void* node, const HostNode* what) {
+  return guarded([&] { return set_host(in_graph(node), what); });
+}
+CUDA_EXPORT Status cuGraphExecHostNodeSetParams(void* exec, void* node, const HostNode* what) {
+  return guarded([&] { return set_host(in_exec(exec, node), what); });
+}
+CUDA_EXPORT Status cuGraphMemcpyNodeSetParams(void* node, const DriverCopy3D* copy) {
+  return guarded([&] { return set_in_space(in_graph(node), copy); });
+}
+CUDA_EXPORT Status cuGraphExecMemcpyNodeSetParams(void* exec, void* node, const DriverCopy3D* copy,
+                                                  void*) {
+  return guarded([&] { return set_in_space(in_exec(exec, node), copy); });
+}
+
+}  // namespace partita::remote::shim

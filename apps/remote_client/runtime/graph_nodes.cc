@@ -1,0 +1,264 @@
+// Nodes of graphs: what they are, and how they change, in graphs and in executable ones.
+#include "graph_calls.h"
+
+namespace partita::remote::shim {
+
+using client::kInvalidValue;
+using client::kOk;
+
+// ---- what there is
+
+CUDA_EXPORT Status cudaGraphGetNodes(void* graph, void** nodes, std::size_t* count) {
+  return guarded([&] { return tell_nodes(graph, nodes, count); });
+}
+CUDA_EXPORT Status cudaGraphGetRootNodes(void* graph, void** nodes, std::size_t* count) {
+  return guarded([&] { return tell_roots(graph, nodes, count); });
+}
+CUDA_EXPORT Status cudaGraphGetEdges_v2(void* graph, void** from, void** to, void* data,
+                                        std::size_t* count) {
+  return guarded([&] { return tell_edges(graph, {from, to, data}, count); });
+}
+CUDA_EXPORT Status cudaGraphNodeGetDependencies_v2(void* node, void** nodes, void* data,
+                                                   std::size_t* count) {
+  return guarded([&] { return tell_before(node, nodes, data, count); });
+}
+CUDA_EXPORT Status cudaGraphNodeGetDependentNodes_v2(void* node, void** nodes, void* data,
+                                                     std::size_t* count) {
+  return guarded([&] { return tell_behind(node, nodes, data, count); });
+}
+CUDA_EXPORT Status cudaGraphAddDependencies_v2(void* graph, void* const* from, void* const* to,
+                                               const void* data, std::size_t count) {
+  return guarded([&] { return add_edges(graph, {from, to, data, count}); });
+}
+CUDA_EXPORT Status cudaGraphRemoveDependencies_v2(void* graph, void* const* from, void* const* to,
+                                                  const void* data, std::size_t count) {
+  return guarded([&] { return remove_edges(graph, {from, to, data, count}); });
+}
+#if PARTITA_CUDART >= 13
+CUDA_EXPORT Status cudaGraphGetEdges(void* graph, void** from, void** to, void* data,
+                                     std::size_t* count) {
+  return cudaGraphGetEdges_v2(graph, from, to, data, count);
+}
+CUDA_EXPORT Status cudaGraphNodeGetDependencies(void* node, void** nodes, void* data,
+                                                std::size_t* count) {
+  return cudaGraphNodeGetDependencies_v2(node, nodes, data, count);
+}
+CUDA_EXPORT Status cudaGraphNodeGetDependentNodes(void* node, void** nodes, void* data,
+                                                  std::size_t* count) {
+  return cudaGraphNodeGetDependentNodes_v2(node, nodes, data, count);
+}
+CUDA_EXPORT Status cudaGraphAddDependencies(void* graph, void* const* from, void* const* to,
+                                            const void* data, std::size_t count) {
+  return cudaGraphAddDependencies_v2(graph, from, to, data, count);
+}
+CUDA_EXPORT Status cudaGraphRemoveDependencies(void* graph, void* const* from, void* const* to,
+                                               const void* data, std::size_t count) {
+  return cudaGraphRemoveDependencies_v2(graph, from, to, data, count);
+}
+#else
+CUDA_EXPORT Status cudaGraphGetEdges(void* graph, void** from, void** to, std::size_t* count) {
+  return cudaGraphGetEdges_v2(graph, from, to, nullptr, count);
+}
+CUDA_EXPORT Status cudaGraphNodeGetDependencies(void* node, void** nodes, std::size_t* count) {
+  return cudaGraphNodeGetDependencies_v2(node, nodes, nullptr, count);
+}
+CUDA_EXPORT Status cudaGraphNodeGetDependentNodes(void* node, void** nodes, std::size_t* count) {
+  return cudaGraphNodeGetDependentNodes_v2(node, nodes, nullptr, count);
+}
+CUDA_EXPORT Status cudaGraphAddDependencies(void* graph, void* const* from, void* const* to,
+                                            std::size_t count) {
+  return cudaGraphAddDependencies_v2(graph, from, to, nullptr, count);
+}
+CUDA_EXPORT Status cudaGraphRemoveDependencies(void* graph, void* const* from, void* const* to,
+                                               std::size_t count) {
+  return cudaGraphRemoveDependencies_v2(graph, from, to, nullptr, count);
+}
+#endif
+CUDA_EXPORT Status cudaGraphNodeGetType(void* node, int* type) {
+  return guarded([&] { return tell_type(node, type); });
+}
+CUDA_EXPORT Status cudaGraphChildGraphNodeGetGraph(void* node, void** graph) {
+  return guarded([&] { return tell_child(node, graph); });
+}
+CUDA_EXPORT Status cudaGraphNodeFindInClone(void** node, void* original, void* clone) {
+  return guarded(
+      [&] { return give(session().nodes.in_clone(number_of(original), number_of(clone)), node); });
+}
+CUDA_EXPORT Status cudaGraphKernelNodeGetParams(void* node, KernelNode* what) {
+  return guarded([&] { return tell_kernel(node, what, true); });
+}
+CUDA_EXPORT Status cudaGraphMemcpyNodeGetParams(void* node, Copy3* what) {
+  return guarded([&] {
+    const auto copy = session().nodes.copy_of(number_of(node));
+    if (!copy) return named(copy.error(), "parameters of a copy that is being captured");
+    if (what == nullptr) return kInvalidValue;
+    const auto place = [&](std::uint64_t at, std::uint64_t pitch) {
+      return Pitched{handle_of(at), copy->rows > 1 ? pitch : copy->width, copy->width, copy->rows};
+    };
+    const bool from = session().memory.contains(copy->from.value);
+    const bool to = session().memory.contains(copy->to.value);
+    *what = {};
+    what->from = place(copy->from.value, copy->from_pitch);
+    what->to = place(copy->to.value, copy->to_pitch);
+    what->extent = {copy->width, copy->rows, 1};
+    what->kind = from ? (to ? kDeviceToDevice : kDeviceToHost) : kHostToDevice;
+    return kOk;
+  });
+}
+CUDA_EXPORT Status cudaGraphMemsetNodeGetParams(void* node, MemsetNode* what) {
+  return guarded([&] { return tell_set(node, what); });
+}
+CUDA_EXPORT Status cudaGraphHostNodeGetParams(void* node, HostNode* what) {
+  return guarded([&] { return tell_host(node, what); });
+}
+CUDA_EXPORT Status cudaGraphDebugDotPrint(void* graph, const char* path, unsigned) {
+  return guarded([&] { return print_graph(graph, path); });
+}
+
+// ---- what changes
+
+CUDA_EXPORT Status cudaGraphDestroyNode(void* node) {
+  return guarded([&] { return remove_node(node); });
+}
+CUDA_EXPORT Status cudaGraphExecUpdate(void* exec, void* graph, UpdateResult* result) {
+  return guarded([&] { return update(exec, graph, result); });
+}
+CUDA_EXPORT Status cudaGraphNodeSetEnabled(void* exec, void* node, unsigned is) {
+  return guarded([&] { return set_enabled(in_exec(exec, node), is); });
+}
+CUDA_EXPORT Status cudaGraphNodeGetEnabled(void* exec, void* node, unsigned* is) {
+  return guarded([&] { return tell_enabled(in_exec(exec, node), is); });
+}
+
+CUDA_EXPORT Status cudaGraphKernelNodeSetParams(void* node, const KernelNode* what) {
+  return guarded_launch([&] { return set_kernel(in_graph(node), what); });
+}
+CUDA_EXPORT Status cudaGraphExecKernelNodeSetParams(void* exec, void* node,
+                                                    const KernelNode* what) {
+  return guarded_launch([&] { return set_kernel(in_exec(exec, node), what); });
+}
+CUDA_EXPORT Status cudaGraphMemsetNodeSetParams(void* node, const MemsetNode* what) {
+  return guarded([&] { return set_set(in_graph(node), what); });
+}
+CUDA_EXPORT Status cudaGraphExecMemsetNodeSetParams(void* exec, void* node,
+                                                    const MemsetNode* what) {
+  return guarded([&] { return set_set(in_exec(exec, node), what); });
+}
+CUDA_EXPORT Status cudaGraphHostNodeSetParams(void* node, const HostNode* what) {
+  return guarded([&] { return set_host(in_graph(node), what); });
+}
+CUDA_EXPORT Status cudaGraphExecHostNodeSetParams(void* exec, void* node, const HostNode* what) {
+  return guarded([&] { return set_host(in_exec(exec, node), what); });
+}
+CUDA_EXPORT Status cudaGraphMemcpyNodeSetParams(void* node, const Copy3* copy) {
+  return guarded([&] { return set_copy(in_graph(node), copy); });
+}
+CUDA_EXPORT Status cudaGraphExecMemcpyNodeSetParams(void* exec, void* node, const Copy3* copy) {
+  return guarded([&] { return set_copy(in_exec(exec, node), copy); });
+}
+CUDA_EXPORT Status cudaGraphMemcpyNodeSetParams1D(void* node, void* to, const void* from,
+                                                  std::size_t bytes, int kind) {
+  return guarded([&] { return set_copy(in_graph(node), PlainCopy{to, from, bytes, kind}); });
+}
+CUDA_EXPORT Status cudaGraphExecMemcpyNodeSetParams1D(void* exec, void* node, void* to,
+                                                      const void* from, std::size_t bytes,
+                                                      int kind) {
+  return guarded([&] { return set_copy(in_exec(exec, node), PlainCopy{to, from, bytes, kind}); });
+}
+
+// ---- variables of the device code
+
+// Where these bytes of a variable lie.
+static client::Got<void*> place_of(const void* symbol, std::size_t offset, std::size_t bytes) {
+  const auto block = symbol_of(symbol);
+  if (!block) return client::refused(block.error());
+  if (offset > block->bytes || bytes > block->bytes - offset) return client::refused(kInvalidValue);
+  return handle_of(block->address + offset);
+}
+CUDA_EXPORT Status cudaGraphAddMemcpyNodeToSymbol(void** node, void* graph, void* const* after,
+                                                  std::size_t count, const void* symbol,
+                                                  const void* from, std::size_t bytes,
+                                                  std::size_t offset, int kind) {
+  return guarded([&] {
+    const auto to = place_of(symbol, offset, bytes);
+    return to ? add_copy({node, graph, after, count}, {*to, from, bytes, kind}) : to.error();
+  });
+}
+CUDA_EXPORT Status cudaGraphAddMemcpyNodeFromSymbol(void** node, void* graph, void* const* after,
+                                                    std::size_t count, void* to, const void* symbol,
+                                                    std::size_t bytes, std::size_t offset,
+                                                    int kind) {
+  return guarded([&] {
+    const auto from = place_of(symbol, offset, bytes);
+    return from ? add_copy({node, graph, after, count}, {to, *from, bytes, kind}) : from.error();
+  });
+}
+static Status set_to_symbol(const At& at, const void* symbol, const PlainCopy& copy,
+                            std::size_t offset) {
+  const auto to = place_of(symbol, offset, copy.bytes);
+  return to ? set_copy(at, PlainCopy{*to, copy.from, copy.bytes, copy.kind}) : to.error();
+}
+static Status set_from_symbol(const At& at, const void* symbol, const PlainCopy& copy,
+                              std::size_t offset) {
+  const auto from = place_of(symbol, offset, copy.bytes);
+  return from ? set_copy(at, PlainCopy{copy.to, *from, copy.bytes, copy.kind}) : from.error();
+}
+CUDA_EXPORT Status cudaGraphMemcpyNodeSetParamsToSymbol(void* node, const void* symbol,
+                                                        const void* from, std::size_t bytes,
+                                                        std::size_t offset, int kind) {
+  return guarded([&] {
+    return set_to_symbol(in_graph(node), symbol, {nullptr, from, bytes, kind}, offset);
+  });
+}
+CUDA_EXPORT Status cudaGraphExecMemcpyNodeSetParamsToSymbol(void* exec, void* node,
+                                                            const void* symbol, const void* from,
+                                                            std::size_t bytes, std::size_t offset,
+                                                            int kind) {
+  return guarded([&] {
+    return set_to_symbol(in_exec(exec, node), symbol, {nullptr, from, bytes, kind}, offset);
+  });
+}
+CUDA_EXPORT Status cudaGraphMemcpyNodeSetParamsFromSymbol(void* node, void* to, const void* symbol,
+                                                          std::size_t bytes, std::size_t offset,
+                                                          int kind) {
+  return guarded([&] {
+    return set_from_symbol(in_graph(node), symbol, {to, nullptr, bytes, kind}, offset);
+  });
+}
+CUDA_EXPORT Status cudaGraphExecMemcpyNodeSetParamsFromSymbol(void* exec, void* node, void* to,
+                                                              const void* symbol, std::size_t bytes,
+                                                              std::size_t offset, int kind) {
+  return guarded([&] {
+    return set_from_symbol(in_exec(exec, node), symbol, {to, nullptr, bytes, kind}, offset);
+  });
+}
+
+// ---- of any kind
+
+static Status set_any(const At& at, const AnyNode* what) {
+  if (what == nullptr) return kInvalidValue;
+  switch (static_cast<client::NodeKind>(what->type)) {
+    case client::NodeKind::kernel:
+      return set_kernel(at, &what->kernel);
+    case client::NodeKind::copy:
+      return set_copy(at, &what->copy.copy);
+    case client::NodeKind::set:
+      return set_set(at, &what->set);
+    case client::NodeKind::call:
+      return set_host(at, &what->host);
+    default: {
+      int type = 0;
+      const Status status = at.exec == 0 ? tell_type(handle_of(at.node), &type) : kOk;
+      if (status != kOk || (at.exec == 0 && type != what->type)) return kInvalidValue;
+      return unsupported("other parameters of graphs in graphs, of memory and of events");
+    }
+  }
+}
+CUDA_EXPORT Status cudaGraphNodeSetParams(void* node, AnyNode* what) {
+  return guarded([&] { return set_any(in_graph(node), what); });
+}
+CUDA_EXPORT Status cudaGraphExecNodeSetParams(void* exec, void* node, AnyNode* what) {
+  return guarded([&] { return set_any(in_exec(exec, node), what); });
+}
+
+}  // namespace partita::remote::shim
