@@ -3,6 +3,7 @@ services are planned and carried out, a killed node's are elsewhere within 15 s,
 with none, decisions wait for a person where that is wanted. Skipped where etcd is not installed."""
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -493,6 +494,58 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.assertFalse(self.status()["converged"])
         self.assertIn("too few workers", self.fleet("status").stdout)
 
+    def test_a_drain_at_a_store_that_lost_its_data_ends_nothing(self):
+        self.ready()
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(self.carried)
+        node, = self.nodes_of("chat")
+        words = self.etcd.args
+        self.etcd.kill()
+        self.etcd.wait()
+        shutil.rmtree(self.path("etcd"))
+        self.etcd = self.run_beside(words, "etcd")
+        self.until(lambda: self.fleet("status").returncode == 0 and
+                   any(one["carries"] for one in self.status()["nodes"]))
+        for words in (("drain", node), ("plan", "--profiles", "profiles.csv")):
+            done = self.fleet(*words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(f"{node} carries services, and the store does not say which are wanted",
+                          done.stderr)
+        code, said = self.ask(node, f"/v1/fleet/nodes/{node}/drain", "POST")
+        self.assertEqual((code, said["code"]), (400, "bad_input"), said)
+        # A drain of before, or by hand.
+        self.store("put", "/partita/default/wanted", json.dumps(
+            {"api_version": "partita/v1", "kind": "FleetWanted", "services": "",
+             "drained": [node]}))
+        time.sleep(5)
+        self.assertIn("chat", self.services_on(node))
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(lambda: self.carried(without=(node,)))
+
+    def test_a_gpu_that_is_lost_keeps_its_watts(self):
+        """It may go on with its work: what the others are limited to grows by none of it."""
+        self.write("power.yaml", "power: {tree: [{name: A, rating_w: 5000}], nodes: [{node: n1, "
+                   "inlets: [A], other_w: 50, least_w: 250, most_w: 650}]}\n")
+        self.ready()
+        self.assertEqual(self.fleet("apply", "power.yaml").returncode, 0)
+
+        def limits():
+            return [one.get("power", {}).get("limit_w", 400)
+                    for one in json.loads(self.read("n1/node.state"))["gpus"]]
+        self.until(lambda: limits() == [300, 300])
+        with open(self.path("n1/node.state"), "r+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            machine = json.load(file)
+            machine["gpus"][1]["lost"] = True
+            file.seek(0)
+            file.truncate()
+            json.dump(machine, file)
+        self.until(lambda: [one["usable_gpus"] for one in self.status()["nodes"]][0] == 1)
+        for _ in range(30):  # a second and more of looks
+            self.assertLessEqual(sum(limits()), 600)
+            time.sleep(0.1)
+        self.until(lambda: "holds_budget" not in self.status()["nodes"][0])
+
     def test_all_that_are_gone_have_carried_out_nothing(self):
         self.assertNotIn("carried out", self.fleet("status").stdout)
         self.ready()
@@ -506,6 +559,11 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         plan = self.fleet("plan", "--profiles", "profiles.csv")
         self.assertEqual(plan.returncode, 1, plan.stderr)
         self.assertIn("chat: no node is there", plan.stdout)
+        # A balancer's pools do not become empty: nodes that the store does not know may be there.
+        self.write("h.cfg", "as it was")
+        done = self.balance()
+        self.assertEqual((done.returncode, self.read("h.cfg")), (2, "as it was"), done.stderr)
+        self.assertIn("no node that is there has any of its services", done.stderr)
 
 
 class WordsTest(harness.CliTest):
@@ -524,6 +582,8 @@ class WordsTest(harness.CliTest):
                               text=True, check=False)
         self.assertEqual(done.returncode, 3, done.stderr)
         for more, said in (("  - {service: chat, priority: 1}", "'chat' is listed twice"),
+                           ("  - {service: chta, priority: 1}",
+                            "no service 'chta'; did you mean 'chat'?"),
                            ("  - {service: chat, weight: 1}", "weight"), ("  chat: 2", "list")):
             self.write("twice.yaml", SERVICES.split("priorities")[0] % 300
                        + "priorities:\n  - {service: chat, priority: 2}\n" * (more[2] == "-")

@@ -263,7 +263,7 @@ std::string AgentFleet::fault() {
 void AgentFleet::tell_gateway(fleet::FleetAgent& agent) {
   if (std::exchange(told_changes_, agent.changes()) == agent.changes()) return;
   const fleet::FleetView& view = agent.own_view();
-  if (!view.wanted) return;
+  if (!says_what_is_wanted(view)) return;
   const auto file = agent.services().of(view.wanted->services);
   if (!file) return;
   std::vector<std::string> wanted;
