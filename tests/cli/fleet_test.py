@@ -3,6 +3,7 @@ services are planned and carried out, a killed node's are elsewhere within 15 s,
 with none, decisions wait for a person where that is wanted. Skipped where etcd is not installed."""
 
 import base64
+import collections
 import fcntl
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import unittest
 import urllib.request
@@ -29,6 +31,41 @@ priorities: [{service: chat, priority: 2}]
 NODES = ("n1", "n2", "n3")
 WITHIN_S = float(os.environ.get("PARTITA_FLEET_WITHIN", "15"))
 ON_A_BUSY_MACHINE_S = 90
+
+
+class Far:
+    """A way to a port of this machine on which what is asked takes a while."""
+
+    def __init__(self, port):
+        self.there, self.door = port, socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.links = [self.door]
+        self.port = self.door.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                one = self.door.accept()[0]
+            except OSError:
+                return
+            other = socket.create_connection(("127.0.0.1", self.there))
+            self.links += [one, other]
+            for way in ((one, other, 0.15), (other, one, 0)):
+                threading.Thread(target=self.carry, args=way, daemon=True).start()
+
+    @staticmethod
+    def carry(one, other, wait_s):
+        try:
+            while data := one.recv(65536):
+                time.sleep(wait_s)
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def close(self):
+        for one in self.links:
+            one.close()
 
 
 @unittest.skipUnless(shutil.which("etcd"), "etcd is not installed")
@@ -521,6 +558,36 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.assertIn("chat", self.services_on(node))
         self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
         self.until(lambda: self.carried(without=(node,)))
+
+    def test_who_asks_often_takes_no_node_out_of_the_fleet(self):
+        """Each question reads a store that is 0.15 s away; a node's lease is of 10 s."""
+        self.ready()
+        far = Far(int(self.endpoint.rsplit(":", 1)[1]))
+        self.addCleanup(far.close)
+        self.write("n1/agent.yaml", self.read("n1/agent.yaml").replace(
+            self.endpoint, f"http://127.0.0.1:{far.port}"))
+        self.again("n1")
+        answers = []
+
+        def ask(i):
+            try:
+                answers.append(self.ask("n1", f"/v1/fleet/explain?of=s{i}")[0])
+            except (BlockingIOError, ConnectionRefusedError):  # it begins; so many knock at once
+                time.sleep(0.05)
+                ask(i)
+
+        ask("")
+        self.ready()
+        askers = [threading.Thread(target=ask, args=(i,)) for i in range(100)]
+        for one in askers:
+            one.start()
+        end = time.monotonic() + 20
+        while time.monotonic() < end or any(one.is_alive() for one in askers):
+            there = [one["node"] for one in self.status()["nodes"] if one["there"]]
+            self.assertEqual(there, list(NODES))
+            time.sleep(0.2)
+        self.assertEqual(collections.Counter(answers), {400: 101})  # no part is of any of these
+        self.assertNotIn("had given this node up", self.read("n1.log"))
 
     def test_a_gpu_that_is_lost_keeps_its_watts(self):
         """It may go on with its work: what the others are limited to grows by none of it."""
