@@ -156,13 +156,16 @@ Result<void> PowerGuard::write() {
 // By UUID: GPUs may be numbered otherwise since.
 Result<void> PowerGuard::restore_one(const PowerBefore& before) {
   const auto info = TRY(driver_->info());
+  std::optional<Error> silent;  // of a GPU that does not answer: it may be this one
   for (int gpu = 0; gpu < info.gpus; ++gpu) {
-    const auto state = TRY(driver_->read(gpu));
-    if (state.uuid != before.uuid) continue;
+    const auto state = driver_->read(gpu);
+    if (!state) silent = state.error();
+    if (!state || state->uuid != before.uuid) continue;
     const auto now = TRY(driver_->power_settings(gpu));
     if (now.clocks_told && now.now == before.settings) return {};
     return driver_->set_power_settings(gpu, before.settings);
   }
+  if (silent) return failed(*silent);
   return failed({ErrorCode::not_found, fmt::format("GPU {} is not there", before.uuid), {}});
 }
 

@@ -36,6 +36,7 @@ class Boards final : public device::NodeDriver {
     return device::DriverInfo{"boards", "1", static_cast<int>(settings_.size())};
   }
   Result<device::GpuState> read(int gpu) override {
+    if (gpu == lost) return failed({ErrorCode::lost, "it fell off the bus", "read"});
     device::GpuState state;
     state.index = gpu;
     state.uuid = "GPU-" + std::to_string(gpu);
@@ -80,6 +81,7 @@ class Boards final : public device::NodeDriver {
 
   const std::vector<PowerSettings>& settings() const { return settings_; }
   bool denies = false, tells_clocks = true;
+  int lost = -1;
 
  private:
   static Error none() { return {ErrorCode::not_supported, "not here", {}}; }
@@ -256,6 +258,23 @@ TEST(PowerGuard, WhatCannotBePutBackStaysInTheJournal) {
   EXPECT_TRUE(guard->restore());
   EXPECT_EQ(boards.settings()[1].limit, Watts{310});
   EXPECT_TRUE(read_power_journal(disk, kPath)->empty());
+}
+
+TEST(PowerGuard, AGpuThatDoesNotAnswerKeepsNoOtherFromBeingPutBack) {
+  Doom doom;
+  Boards boards({{Watts{300}, {}}, {Watts{310}, {}}}, doom);
+  Disk disk(doom);
+  auto guard = PowerGuard::open(disk, kPath, boards);
+  ASSERT_TRUE(guard && guard->set(0, {Watts{200}, {}}) && guard->set(1, {Watts{210}, {}}));
+  boards.lost = 0;
+  const auto restored = guard->restore();
+  ASSERT_FALSE(restored);
+  EXPECT_EQ(restored.error().code, ErrorCode::lost);
+  EXPECT_EQ(boards.settings()[1].limit, Watts{310});
+  ASSERT_EQ(read_power_journal(disk, kPath)->size(), 1u);
+  boards.lost = -1;
+  EXPECT_TRUE(guard->restore());
+  EXPECT_EQ(boards.settings()[0].limit, Watts{300});
 }
 
 // Of clocks that the driver does not tell nobody knows whether they are as they were: they are set.

@@ -212,8 +212,8 @@ Power::Deeds Power::look(const Ground& ground) {
         gpu != nullptr && (!gpu->instances.empty() || ground.node.lent.contains(board.uuid) ||
                            (ground.target && ground.target->uses(board.uuid)));
     const auto retry = retry_ms_.find(board.uuid);
-    board.fixed =
-        denied_.contains(board.uuid) || (retry != retry_ms_.end() && ground.now_ms < retry->second);
+    board.fixed = board.fixed || denied_.contains(board.uuid) ||
+                  (retry != retry_ms_.end() && ground.now_ms < retry->second);
     clocks.push_back(gpu == nullptr || board.fixed ? std::nullopt : clock_of(ground, *gpu, poll));
     board.wants = wanted_watts(ground.seen, board.uuid, clocks.back());
   }

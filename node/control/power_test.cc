@@ -79,6 +79,15 @@ TEST_F(PowerTest, ABoardThatMayNotBeSetIsLeftAloneAndTheOtherGivesWay) {
   EXPECT_DOUBLE_EQ(deeds.set[0].settings.limit->value, 200);
 }
 
+TEST_F(PowerTest, ABoardThatDoesNotAnswerKeepsItsWatts) {
+  world.settings.power.cap_w = 600;
+  seen.power[1].fixed = true;
+  const auto set = look().set;
+  ASSERT_EQ(set.size(), 1u);
+  EXPECT_EQ(set[0].uuid, "GPU-0");
+  EXPECT_DOUBLE_EQ(set[0].settings.limit->value, 200);
+}
+
 // A fleet's budget is to hold within seconds, whichever board fails.
 TEST_F(PowerTest, WhileABoardCannotBeSetTheOthersGiveWayAndItIsTriedAgain) {
   world.settings.power.cap_w = 600;

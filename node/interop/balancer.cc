@@ -1,13 +1,16 @@
 #include "interop/balancer.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <map>
 
 #include "base/form.h"
 #include "base/parse_number.h"
+#include "interop/yaml_text.h"
 
 namespace partita::interop {
 namespace {
@@ -15,6 +18,7 @@ namespace {
 constexpr double kHeaviest = 256;       // HAProxy's; of the node with the largest share
 constexpr std::size_t kMostAsked = 16;  // times after the first, for one request
 constexpr double kRoom = 4, kLeastSeconds = 60;  // of timeouts: times the promise
+constexpr std::size_t kMostHashed = 40;  // letters of a name: nginx's hash takes 46 by default
 constexpr std::string_view kWritten =
     "# Written by `partita export`; what is changed here is lost.\n";
 
@@ -43,8 +47,20 @@ bool is_plain(const std::string& name) {
   });
 }
 
-Result<void> check(BalancedServices services) {
-  const auto why = leave_out_unfit(services);
+// Of hosts as they stand in an address: [::1] is ::1 by itself.
+std::string bare(const std::string& host) {
+  const bool bracketed = host.starts_with('[') && host.ends_with(']');
+  return bracketed ? host.substr(1, host.size() - 2) : host;
+}
+
+bool is_ip(const std::string& host) {
+  in6_addr number{};
+  return inet_pton(AF_INET, host.c_str(), &number) == 1 ||
+         inet_pton(AF_INET6, bare(host).c_str(), &number) == 1;
+}
+
+Result<void> check(BalancedServices services, BalancerKind kind) {
+  const auto why = leave_out_unfit(services, kind);
   return why.empty() ? Result<void>() : bad_input("", why.front());
 }
 
@@ -219,13 +235,20 @@ bool is_word_of_map(const std::string& name) {
   return name == "default" || name == "hostnames" || name == "include" || name == "volatile";
 }
 
+// A name at the head of a line of `map`; a long one as an expression, which is in no hash.
+std::string nginx_word(const std::string& name) {
+  if (name.size() <= kMostHashed) return (is_word_of_map(name) ? "\\" : "") + name;
+  std::string text = "~^";
+  for (const char c : name) text += c == '.' ? "[.]" : std::string(1, c);
+  return text + "$";
+}
+
 // Which pool a header names.
 std::string nginx_map(const BalancedServices& services, const Door& door) {
   std::string text =
       fmt::format("map $http_partita_service $partita_{} {{\n  default \"\";\n", door.letter);
   for (const BalancedService& one : services)
-    text +=
-        fmt::format("  {}{} {};\n", is_word_of_map(one.name) ? "\\" : "", one.name, door.pool(one));
+    text += fmt::format("  {} {};\n", nginx_word(one.name), door.pool(one));
   return text + "}\n";
 }
 
@@ -268,7 +291,7 @@ void tell_endpoint(Form& f, const BalancedNode& node, const Address& address, in
   f.told_object("endpoint", [&](Form& endpoint) {
     endpoint.told_object("address", [&](Form& g) {
       g.told_object("socket_address", [&](Form& socket) {
-        socket.told("address", address.host);
+        socket.told("address", bare(address.host));
         socket.told("port_value", address.port);
       });
     });
@@ -304,12 +327,18 @@ void tell_cluster(Form& f, const Cluster& cluster) {
 
 }  // namespace
 
-std::vector<std::string> leave_out_unfit(BalancedServices& services) {
+std::vector<std::string> leave_out_unfit(BalancedServices& services, BalancerKind kind) {
   std::vector<std::string> why;
+  std::map<std::string, std::string> alike;  // names by how nginx compares them
   std::erase_if(services, [&](const BalancedService& service) {
-    if (is_plain(service.name)) return false;
+    const bool plain = is_plain(service.name);
+    const auto [first, fresh] = alike.try_emplace(lower(service.name), service.name);
+    if (plain && (fresh || kind != BalancerKind::nginx)) return false;
     why.push_back(
-        fmt::format("service '{}': a balancer's names have letters, digits, '-', '_' and '.' only",
+        plain ? fmt::format("service '{}': nginx does not tell it from '{}'", service.name,
+                            first->second)
+              : fmt::format(
+                    "service '{}': a balancer's names have letters, digits, '-', '_' and '.' only",
                     service.name));
     return true;
   });
@@ -318,8 +347,12 @@ std::vector<std::string> leave_out_unfit(BalancedServices& services) {
       for (std::string* address : {&node.http, &node.grpc}) {
         if (address->empty()) continue;
         const auto fine = parse_address(node.node, *address);
-        if (fine) continue;
-        if (std::ranges::count(why, fine.error().message) == 0) why.push_back(fine.error().message);
+        if (fine && (kind != BalancerKind::envoy || is_ip(fine->host))) continue;
+        const std::string said =
+            fine ? fmt::format("the gateway of {} is '{}', and Envoy's endpoints are IP addresses",
+                               node.node, *address)
+                 : fine.error().message;
+        if (std::ranges::count(why, said) == 0) why.push_back(said);
         address->clear();
       }
   return why;
@@ -328,7 +361,7 @@ std::vector<std::string> leave_out_unfit(BalancedServices& services) {
 Result<std::string> haproxy_config(const BalancedServices& services,
                                    const BalancerOptions& options) {
   TRY(check_doors(options, false));
-  TRY(check(services));
+  TRY(check(services, BalancerKind::haproxy));
   std::string text(kWritten);
   if (!options.stats_socket.empty())
     text += fmt::format("global\n  stats socket {} mode 600 level admin\n", options.stats_socket);
@@ -345,7 +378,7 @@ Result<std::string> haproxy_config(const BalancedServices& services,
 
 Result<std::string> nginx_config(const BalancedServices& services, const BalancerOptions& options) {
   TRY(check_doors(options, true));
-  TRY(check(services));
+  TRY(check(services, BalancerKind::nginx));
   std::string text(kWritten);
   for (const Door& door : doors_of(options)) {
     for (const BalancedService& one : services) text += nginx_upstream(one, door);
@@ -355,7 +388,7 @@ Result<std::string> nginx_config(const BalancedServices& services, const Balance
 }
 
 Result<std::string> envoy_endpoints(const BalancedServices& services) {
-  TRY(check(services));
+  TRY(check(services, BalancerKind::envoy));
   std::vector<Cluster> clusters;
   for (const Door& door : doors_of({.http = "*", .grpc = "*"}))
     for (const BalancedService& one : services) clusters.push_back({&one, door});

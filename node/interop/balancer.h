@@ -32,9 +32,11 @@ struct BalancerOptions {
   std::string ca = {};  // who signs the certificates of gateways; empty: they speak no TLS
 };
 
-// Takes out what no balancer's file can hold -- services of other names, addresses that are none --
-// and says each, a sentence: what is wrong with one service or node is not to keep the others.
-std::vector<std::string> leave_out_unfit(BalancedServices& services);
+enum class BalancerKind { haproxy, nginx, envoy };
+// Takes out what this balancer's file cannot hold -- services of other names, addresses that are
+// none, or names of hosts for Envoy, whose endpoints are IP addresses -- and says each, a sentence:
+// what is wrong with one service or node is not to keep the others.
+std::vector<std::string> leave_out_unfit(BalancedServices& services, BalancerKind kind);
 
 // The same is bad input here, without context.
 Result<std::string> haproxy_config(const BalancedServices& services,

@@ -3,6 +3,7 @@ Debian's HAProxy and nginx think of it. Envoy is not in Debian: its fields are c
 envoy.config.endpoint.v3.ClusterLoadAssignment has them."""
 
 import http.client
+import ipaddress
 import json
 import shutil
 import subprocess
@@ -78,10 +79,10 @@ class BalancerTest(CliTest):
         if shutil.which("haproxy"):
             self.check("haproxy", "-c", "-f", "h.cfg")
 
-    def asked(self, port):
+    def asked(self, port, path="/v2/models/chat/infer", headers=None):
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         try:
-            client.request("POST", "/v2/models/chat/infer", b"x")
+            client.request("POST", path, b"x", headers or {})
             return client.getresponse().status
         except OSError:
             return None
@@ -206,6 +207,54 @@ class BalancerTest(CliTest):
         self.write("status.json", json.dumps(said))
         self.check_nginx(self.export("nginx", "--http", "127.0.0.1:8000", "--grpc",
                                      "127.0.0.1:8001"))
+
+    def test_a_long_name_is_no_harm_to_others(self):
+        """nginx refuses a whole file whose map has a name of 47 letters."""
+        names = ["a" * length for length in (40, 41, 47, 128)]
+        names += ["llama-3.1-" * 9, "llama-3x1-" * 9]
+        said = json.loads(json.dumps(STATUS))
+        port, gateways = free_port(), [gateway(True), gateway(False)]
+        for one in gateways:
+            self.addCleanup(one.server_close)
+            self.addCleanup(one.shutdown)
+        said["nodes"] = [node(f"n{i}", i, gateway=f"127.0.0.1:{one.server_port}")
+                         for i, one in enumerate(gateways)]
+        said["services"] = [service(name, piece("n1" if "3x1" in name else "n0", 1))
+                            for name in names]
+        self.write("status.json", json.dumps(said))
+        self.check_nginx(self.export("nginx", "--http", f"127.0.0.1:{port}"))
+        if not shutil.which("nginx"):
+            return
+        nginx = subprocess.Popen(["nginx", "-p", self.folder, "-c", "nginx.conf", "-g",
+                                  "daemon off;"], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL)
+        self.addCleanup(lambda: (nginx.terminate(), nginx.wait()))
+        until = time.monotonic() + 20
+        while self.asked(port) is None and time.monotonic() < until:
+            time.sleep(0.05)
+        for name in names:  # by the header, as OpenAI's paths are
+            self.assertEqual(self.asked(port, "/v1/completions", {"partita-service": name}),
+                             404 if "3x1" in name else 200, name)
+        self.assertEqual(self.asked(port, "/v1/completions", {"partita-service": "a" * 46}), 404)
+
+    def test_envoy_is_told_addresses_of_the_internet_protocol(self):
+        """In endpoints of EDS an address is no name, and one of IPv6 has no brackets."""
+        said = json.loads(json.dumps(STATUS))
+        said["nodes"][0].update(gateway="[fd00::17]:8080", grpc="[fd00::17]:8081")
+        self.write("status.json", json.dumps(said))
+        hosts = [one["endpoint"]["address"]["socket_address"]["address"]
+                 for cluster in json.loads(self.export("envoy"))["resources"]
+                 for one in cluster["endpoints"][0]["lb_endpoints"]]
+        self.assertIn("fd00::17", hosts)
+        for host in hosts:
+            ipaddress.ip_address(host)
+        said["nodes"][1].update(gateway="n2.lan:8080")
+        self.write("named.json", json.dumps(said))
+        done = self.run_partita("export", "named.json", "--to", "envoy")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("gateway of n2 is 'n2.lan:8080', and Envoy's endpoints are IP addresses",
+                      done.stderr.decode())
+        self.ok("export", "named.json", "--to", "haproxy")
 
     def test_what_is_wrong_is_said(self):
         bad = json.loads(json.dumps(STATUS))

@@ -15,6 +15,7 @@ from claims_campaign import Campaign
 from kubernetes_harness import DRIVER, ApiServer, call, field, fields
 
 INFO = "/pluginregistration.Registration/GetInfo"
+REGISTERED = "/pluginregistration.Registration/NotifyRegistrationStatus"
 PREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources"
 UNPREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources"
 CLAIMS = int(os.environ.get("PARTITA_CLAIMS", "60"))
@@ -363,6 +364,55 @@ class DraTest(harness.CliTest):
         allowed = {(verb, resource) for resource, verbs in re.findall(
             r"resources: \[(\w+)\]\n    verbs: \[(.*)\]", rules) for verb in verbs.split(", ")}
         self.assertEqual(self.api.used, allowed)
+
+    def test_slices_that_others_delete_are_written_again(self):
+        """A kubelet that starts deletes all slices of its node, maybe after we have registered."""
+        self.start()
+        self.until(self.api.pool)
+        for told in (True, False):
+            generation = self.generation()
+            with self.api.lock:
+                self.api.slices.clear()
+            if told:
+                self.ask("r/partita.gpu-reg.sock", REGISTERED, b"\x08\x01")
+                begun = time.monotonic()
+            self.until(self.api.pool, 5 if told else 40)
+            self.assertGreater(self.generation(), generation)
+        self.assertGreater(time.monotonic() - begun, 5)
+        version = self.api.version  # once is enough
+        time.sleep(12)
+        self.assertEqual(self.api.version, version)
+
+    def test_a_node_that_comes_back_without_gpus_for_claims_has_no_slices(self):
+        self.start()
+        self.until(self.api.pool)
+        self.kill()
+        self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 2, mig: false}]\n"
+                   "state: other.state\nspeed: 0\n")
+        self.start()
+        self.until(lambda: not self.api.slices, 20)
+
+    def test_a_cap_of_a_gpu_that_is_gone_is_no_other_claims_fault(self):
+        """The node comes back with other GPUs; the journal of what was changed is still there."""
+        self.start()
+        self.api.put_claim("cm1", "m1", [("n1", self.allocate("7g.80gb"))],
+                           [share(powerCapWatts=250)])
+        self.assertEqual(self.error("m1"), "")
+        self.kill()
+        self.api.drop_claim("m1")
+        shutil.rmtree(self.path("cdi"))  # it is in memory
+        self.write("machine.yaml", "gpus: [{model: A100-80GB, count: 2, mig: true}]\n"
+                   "state: other.state\nspeed: 0\n")
+        generation = self.generation()
+        self.start()
+        self.until(lambda: self.generation() > generation and self.api.pool())
+        self.api.put_claim("cm2", "m2", [("n1", self.allocate("7g.80gb"))],
+                           [share(powerCapWatts=260)])
+        self.assertEqual(self.error("m2"), "")
+        self.assertEqual(self.claims(UNPREPARE, ("cm2", "m2"))["m2"][1], "")
+        limits = [gpu.get("power", {}).get("limit_w") for gpu in
+                  json.loads(self.read("other.state"))["gpus"]]
+        self.assertNotIn(260, limits)
 
     def test_joules_of_claims_and_their_pods(self):
         """CPUs and memory take 100 J, of which the pod's part is by its CPU time; then it goes."""

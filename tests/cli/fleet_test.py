@@ -3,12 +3,15 @@ services are planned and carried out, a killed node's are elsewhere within 15 s,
 with none, decisions wait for a person where that is wanted. Skipped where etcd is not installed."""
 
 import base64
+import collections
+import fcntl
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 import unittest
 import urllib.request
@@ -28,6 +31,41 @@ priorities: [{service: chat, priority: 2}]
 NODES = ("n1", "n2", "n3")
 WITHIN_S = float(os.environ.get("PARTITA_FLEET_WITHIN", "15"))
 ON_A_BUSY_MACHINE_S = 90
+
+
+class Far:
+    """A way to a port of this machine on which what is asked takes a while."""
+
+    def __init__(self, port):
+        self.there, self.door = port, socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.links = [self.door]
+        self.port = self.door.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                one = self.door.accept()[0]
+            except OSError:
+                return
+            other = socket.create_connection(("127.0.0.1", self.there))
+            self.links += [one, other]
+            for way in ((one, other, 0.15), (other, one, 0)):
+                threading.Thread(target=self.carry, args=way, daemon=True).start()
+
+    @staticmethod
+    def carry(one, other, wait_s):
+        try:
+            while data := one.recv(65536):
+                time.sleep(wait_s)
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def close(self):
+        for one in self.links:
+            one.close()
 
 
 @unittest.skipUnless(shutil.which("etcd"), "etcd is not installed")
@@ -493,6 +531,88 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.assertFalse(self.status()["converged"])
         self.assertIn("too few workers", self.fleet("status").stdout)
 
+    def test_a_drain_at_a_store_that_lost_its_data_ends_nothing(self):
+        self.ready()
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(self.carried)
+        node, = self.nodes_of("chat")
+        words = self.etcd.args
+        self.etcd.kill()
+        self.etcd.wait()
+        shutil.rmtree(self.path("etcd"))
+        self.etcd = self.run_beside(words, "etcd")
+        self.until(lambda: self.fleet("status").returncode == 0 and
+                   any(one["carries"] for one in self.status()["nodes"]))
+        for words in (("drain", node), ("plan", "--profiles", "profiles.csv")):
+            done = self.fleet(*words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn(f"{node} carries services, and the store does not say which are wanted",
+                          done.stderr)
+        code, said = self.ask(node, f"/v1/fleet/nodes/{node}/drain", "POST")
+        self.assertEqual((code, said["code"]), (400, "bad_input"), said)
+        # A drain of before, or by hand.
+        self.store("put", "/partita/default/wanted", json.dumps(
+            {"api_version": "partita/v1", "kind": "FleetWanted", "services": "",
+             "drained": [node]}))
+        time.sleep(5)
+        self.assertIn("chat", self.services_on(node))
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(lambda: self.carried(without=(node,)))
+
+    def test_who_asks_often_takes_no_node_out_of_the_fleet(self):
+        """Each question reads a store that is 0.15 s away; a node's lease is of 10 s."""
+        self.ready()
+        far = Far(int(self.endpoint.rsplit(":", 1)[1]))
+        self.addCleanup(far.close)
+        self.write("n1/agent.yaml", self.read("n1/agent.yaml").replace(
+            self.endpoint, f"http://127.0.0.1:{far.port}"))
+        self.again("n1")
+        answers = []
+
+        def ask(i):
+            try:
+                answers.append(self.ask("n1", f"/v1/fleet/explain?of=s{i}")[0])
+            except (BlockingIOError, ConnectionRefusedError):  # it begins; so many knock at once
+                time.sleep(0.05)
+                ask(i)
+
+        ask("")
+        self.ready()
+        askers = [threading.Thread(target=ask, args=(i,)) for i in range(100)]
+        for one in askers:
+            one.start()
+        end = time.monotonic() + 20
+        while time.monotonic() < end or any(one.is_alive() for one in askers):
+            there = [one["node"] for one in self.status()["nodes"] if one["there"]]
+            self.assertEqual(there, list(NODES))
+            time.sleep(0.2)
+        self.assertEqual(collections.Counter(answers), {400: 101})  # no part is of any of these
+        self.assertNotIn("had given this node up", self.read("n1.log"))
+
+    def test_a_gpu_that_is_lost_keeps_its_watts(self):
+        """It may go on with its work: what the others are limited to grows by none of it."""
+        self.write("power.yaml", "power: {tree: [{name: A, rating_w: 5000}], nodes: [{node: n1, "
+                   "inlets: [A], other_w: 50, least_w: 250, most_w: 650}]}\n")
+        self.ready()
+        self.assertEqual(self.fleet("apply", "power.yaml").returncode, 0)
+
+        def limits():
+            return [one.get("power", {}).get("limit_w", 400)
+                    for one in json.loads(self.read("n1/node.state"))["gpus"]]
+        self.until(lambda: limits() == [300, 300])
+        with open(self.path("n1/node.state"), "r+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            machine = json.load(file)
+            machine["gpus"][1]["lost"] = True
+            file.seek(0)
+            file.truncate()
+            json.dump(machine, file)
+        self.until(lambda: [one["usable_gpus"] for one in self.status()["nodes"]][0] == 1)
+        for _ in range(30):  # a second and more of looks
+            self.assertLessEqual(sum(limits()), 600)
+            time.sleep(0.1)
+        self.until(lambda: "holds_budget" not in self.status()["nodes"][0])
+
     def test_all_that_are_gone_have_carried_out_nothing(self):
         self.assertNotIn("carried out", self.fleet("status").stdout)
         self.ready()
@@ -506,6 +626,11 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         plan = self.fleet("plan", "--profiles", "profiles.csv")
         self.assertEqual(plan.returncode, 1, plan.stderr)
         self.assertIn("chat: no node is there", plan.stdout)
+        # A balancer's pools do not become empty: nodes that the store does not know may be there.
+        self.write("h.cfg", "as it was")
+        done = self.balance()
+        self.assertEqual((done.returncode, self.read("h.cfg")), (2, "as it was"), done.stderr)
+        self.assertIn("no node that is there has any of its services", done.stderr)
 
 
 class WordsTest(harness.CliTest):
@@ -524,6 +649,8 @@ class WordsTest(harness.CliTest):
                               text=True, check=False)
         self.assertEqual(done.returncode, 3, done.stderr)
         for more, said in (("  - {service: chat, priority: 1}", "'chat' is listed twice"),
+                           ("  - {service: chta, priority: 1}",
+                            "no service 'chta'; did you mean 'chat'?"),
                            ("  - {service: chat, weight: 1}", "weight"), ("  chat: 2", "list")):
             self.write("twice.yaml", SERVICES.split("priorities")[0] % 300
                        + "priorities:\n  - {service: chat, priority: 2}\n" * (more[2] == "-")

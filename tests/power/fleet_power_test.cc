@@ -1,7 +1,7 @@
 // Budgets of a fleet, as they come about: the real agents of many nodes over one store, in virtual
-// time. Feeds fail and come back, nodes are cut off from the store, agents and leaders are killed,
-// calls of the store are lost. Every node draws all that its boards are limited to; what breakers
-// bear is judged by power_oracle.h.
+// time. Feeds fail and come back, nodes are cut off from the store or do not say what they hold to,
+// agents and leaders are killed, calls of the store are lost. Every node draws all that its boards
+// are limited to; what breakers bear is judged by power_oracle.h.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -61,6 +61,7 @@ struct PoweredAgent {
   std::unique_ptr<FleetAgent> agent;  // null: it does not run
   std::optional<HeldBudget> held;     // on its disk
   std::int64_t heard_ms = -1'000'000'000, next_turn_ms = 0, agent_back_ms = 0, cut_until_ms = 0;
+  std::int64_t mute_until_ms = 0;        // it holds to its budget, and cannot say so
   double limit_w = 0, limit_next_w = 0;  // of the whole node
   std::int64_t limited_ms = 0;           // when the next is in effect
   long holds = 0;
@@ -93,7 +94,8 @@ class FleetOfPower {
     }
     const std::set<int> failed = failed_;
     for (const int feed : failed) set_feed(feed, false), pass(60'000);
-    for (PoweredAgent& node : nodes_) node.cut_until_ms = 0, node.agent_back_ms = 0;
+    for (PoweredAgent& node : nodes_)
+      node.cut_until_ms = node.mute_until_ms = node.agent_back_ms = 0;
     pass(120'000);
   }
 
@@ -171,7 +173,8 @@ class FleetOfPower {
 
   void turn(PoweredAgent& node, double least) {
     NodeNow is{.record = node_of_tests(node.name, 1), .budget = node.held};
-    if (node.held && node.limit_w <= node.held->watts && node.limit_next_w <= node.held->watts)
+    const bool says = now_ >= node.mute_until_ms && node.held;
+    if (says && std::max(node.limit_w, node.limit_next_w) <= node.held->watts)
       node.holds = node.held->revision;
     is.record.holds_budget = node.holds;
     const Turn turn = node.agent->turn(now_, now_, is);
@@ -211,6 +214,7 @@ class FleetOfPower {
         store_.forget(store_.revision());
         break;
       default:
+        node.mute_until_ms = now_ + 1000 + static_cast<std::int64_t>(rng_.below(200'000));
         break;
     }
   }

@@ -30,6 +30,8 @@ constexpr auto kTurn = std::chrono::milliseconds(500);
 constexpr std::int64_t kFirstWords = 5'000'000'000;
 // Between tries to hand over a part that the loop refused.
 constexpr std::int64_t kAgain = 30'000'000'000;
+// Of a turn, for answers: its lease is to be kept every few seconds, whoever asks how often.
+constexpr std::int64_t kAnswering = 1'000'000'000;
 constexpr const char* kUser = "fleet";
 constexpr double kTiny = 1e-6;
 constexpr std::int64_t kSecond = 1'000'000'000;
@@ -127,6 +129,10 @@ std::string word_of(const std::string& state_dir, const std::string& boot) {
   return fmt::format("{}-{:x}-{:x}", boot.empty() ? "boot" : boot, is.st_dev, is.st_ino);
 }
 
+bool changes(const AgentFleet::Call& call) {
+  return call.name == "fleet_apply" || call.name == "fleet_approve" || call.name == "fleet_drain";
+}
+
 fleet::Rates lower(const fleet::Rates& a, const fleet::Rates& b) {
   fleet::Rates rates;
   for (const auto& [service, rate] : a)
@@ -181,7 +187,8 @@ void AgentFleet::run() {
       {.fleet = wishes_.fleet.name, .node = wishes_.fleet.node, .leads = wishes_.fleet.leads},
       *store_, ground());
   std::string said;
-  for (std::unique_lock hold(lock_); !ending_; wake_.wait_for(hold, kTurn)) {
+  const auto pause = [this] { return asked_.empty() ? kTurn : kTurn / 50; };
+  for (std::unique_lock hold(lock_); !ending_; wake_.wait_for(hold, pause())) {
     if (!heard_) continue;
     now_.budget = budget_;
     now_.seen_ms = looked_ms_;
@@ -195,10 +202,12 @@ void AgentFleet::run() {
     if (!turn.trouble) known_ms_ = wishes_.wall_ms();
     if (!turn.trouble) tell_gateway(agent);
     if (scraped && !turn.trouble) show(agent, small_ || agent.leads());
-    for (const Question& one : asked) one.answer(document(one.call, agent, turn));
+    const std::size_t answered = answer(asked, agent, turn);
     const std::string state =
         turn.trouble ? fault_ + "; this node goes on with its part" : turn.waits;
     hold.lock();
+    asked_.insert(asked_.begin(), asked.begin() + static_cast<std::ptrdiff_t>(answered),
+                  asked.end());
     take_budget(turn);
     tell_of_fault(turn);
     for (const std::string& sentence : turn.said) tell(sentence);
@@ -210,6 +219,26 @@ void AgentFleet::run() {
     wishes_.wake();
   }
   agent.leave();
+}
+
+// The first of them, as many as there is time for. Who asks the same is told the same.
+std::size_t AgentFleet::answer(const std::vector<Question>& asked, fleet::FleetAgent& agent,
+                               const fleet::Turn& turn) {
+  const std::int64_t end = context_.clock.now_ns() + kAnswering;
+  std::map<std::pair<std::string, std::string>, Result<std::string>> told;
+  std::size_t n = 0;
+  for (; n < asked.size() && (n == 0 || context_.clock.now_ns() < end); ++n) {
+    const Call& call = asked[n].call;
+    const std::pair what(call.name, call.of);
+    auto known = told.find(what);
+    if (known == told.end() || changes(call)) {
+      auto text = document(call, agent, turn);
+      if (changes(call)) told.clear();
+      known = told.insert_or_assign(what, std::move(text)).first;
+    }
+    asked[n].answer(known->second);
+  }
+  return n;
 }
 
 // What metrics show, once a second at most; where it does not follow all, nothing is known.
@@ -263,7 +292,7 @@ std::string AgentFleet::fault() {
 void AgentFleet::tell_gateway(fleet::FleetAgent& agent) {
   if (std::exchange(told_changes_, agent.changes()) == agent.changes()) return;
   const fleet::FleetView& view = agent.own_view();
-  if (!view.wanted) return;
+  if (!says_what_is_wanted(view)) return;
   const auto file = agent.services().of(view.wanted->services);
   if (!file) return;
   std::vector<std::string> wanted;

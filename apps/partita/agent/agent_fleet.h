@@ -63,6 +63,12 @@ class AgentFleet {
   void run();
   fleet::FleetGround ground() const;
   void tell(const std::string& sentence);  // with lock_ held
+  struct Question {
+    Call call;
+    std::function<void(Result<std::string>)> answer;
+  };
+  std::size_t answer(const std::vector<Question>& asked, fleet::FleetAgent& agent,
+                     const fleet::Turn& turn);
   Result<std::string> document(const Call& call, fleet::FleetAgent& agent, const fleet::Turn& turn);
   Result<std::string> changed(const Call& call) const;
   void handed(const fleet::Part& part, const control::Reply& reply);
@@ -114,10 +120,6 @@ class AgentFleet {
   std::optional<fleet::HeldBudget> budget_;  // as it is on disk
   std::int64_t spoken_ms_ = -1'000'000'000;  // when the store answered last; before: never
   std::vector<std::string> said_;            // by its thread
-  struct Question {
-    Call call;
-    std::function<void(Result<std::string>)> answer;
-  };
   std::vector<Question> asked_;
   std::thread thread_;
 };

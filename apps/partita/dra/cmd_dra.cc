@@ -246,15 +246,15 @@ class ClaimShares {
     if (watts.empty() && !context_.files.exists(journal_)) return {};
     const auto info = TRY(open_.driver->info());
     std::set<std::string> capped;
+    for (const auto& [uuid, most] : watts) capped.insert(uuid);
     std::vector<std::string> uuids;
     std::map<int, double> by_index;
     for (int gpu = 0; gpu < info.gpus; ++gpu) {
-      const auto state = TRY(open_.driver->read(gpu));
-      uuids.push_back(state.uuid);
-      if (const auto found = watts.find(state.uuid); found != watts.end()) {
+      const auto state = open_.driver->read(gpu);
+      if (!state) continue;  // the others have their caps all the same
+      uuids.push_back(state->uuid);
+      if (const auto found = watts.find(state->uuid); found != watts.end())
         by_index[gpu] = found->second;
-        capped.insert(state.uuid);
-      }
     }
     const auto lock = TRY(lock_gpus(context_, open_, uuids));
     auto guard =
@@ -265,7 +265,12 @@ class ClaimShares {
       wanted.limit = Watts{most};
       if (auto set = guard.set(gpu, wanted); !set) return set;
     }
-    return guard.restore(capped);
+    // A GPU that does not answer, or is not in the node any more, stays in the journal and is no
+    // other claim's fault.
+    auto restored = guard.restore(capped);
+    const bool gone = !restored && (restored.error().code == ErrorCode::lost ||
+                                    restored.error().code == ErrorCode::not_found);
+    return gone ? Result<void>() : restored;
   }
 
   Context& context_;
@@ -473,6 +478,8 @@ dra::UnaryMethod methods_of(Context& context, dra::Plugin& plugin, std::atomic<l
     if (method == kStatus) {
       const auto why = TRY(dra::parse_registration_status(message));
       if (!why.empty()) complain(context, "the kubelet does not register this plugin: " + why);
+      plugin.registered();
+      ++changes;
       return std::string();
     }
     if (method != kPrepare && method != kUnprepare)
@@ -497,7 +504,7 @@ struct Publishing {
 };
 void keep_published(Context& context, const Publishing& how, StopRequest& stop) {
   const auto& [plugin, sight, api, changes, every_ns, measure] = how;
-  std::string said, blind;
+  std::string said, capped, blind;
   long seen = -1, version = -1;
   std::int64_t next = 0;
   do {
@@ -516,6 +523,10 @@ void keep_published(Context& context, const Publishing& how, StopRequest& stop) 
     const std::string trouble = done ? "" : to_string(done.error());
     if (trouble != said) complain(context, done ? "the API server answers again" : trouble);
     said = trouble;
+    const auto settled = plugin.settle_due();
+    const std::string caps = settled ? "" : "power caps: " + to_string(settled.error());
+    if (caps != capped && !settled) complain(context, caps + "; they are tried again");
+    capped = caps;
     if (const std::string of = sight.trouble(); of != blind) {
       if (!of.empty()) complain(context, of);
       blind = of;

@@ -84,10 +84,16 @@ interop::BalancedServices services_of(const fleet::FleetStatus& status) {
   return all;
 }
 
-// A balancer goes on with what it has rather than with nothing.
+// Whether a balancer has anywhere to send a request.
+bool has_nodes(const interop::BalancedServices& services) {
+  return std::ranges::any_of(services, [](const auto& service) { return !service.nodes.empty(); });
+}
+
+// A balancer goes on with what it has rather than with nothing: a store that came back without
+// leases has services and no nodes, for a moment.
 Result<void> no_services(const fleet::FleetStatus& status) {
   const std::string why = status.services.empty() ? fleet::why_no_services(status)
-                                                  : "none of its services can be written";
+                                                  : "no node that is there has any of its services";
   const std::string damaged = status.damaged.empty() ? "" : ": " + status.damaged.front();
   return bad_input("",
                    fmt::format("fleet {}: {}{}; nothing is written", status.fleet, why, damaged));
@@ -100,6 +106,11 @@ std::set<std::string> carried_by(const fleet::FleetStatus& status) {
     if (std::ranges::any_of(service.on, [](const auto& one) { return one.carried_rps > 0; }))
       carried.insert(service.service);
   return carried;
+}
+
+interop::BalancerKind kind_of(const std::string& to) {
+  using enum interop::BalancerKind;
+  return to == "haproxy" ? haproxy : to == "nginx" ? nginx : envoy;
 }
 
 Result<std::string> written(const BalanceFlags& flags, const interop::BalancedServices& services) {
@@ -139,12 +150,10 @@ class Balancer {
   // and nowhere else yet. Who asks finds out.
   Result<void> take(const fleet::FleetStatus& status) {
     interop::BalancedServices services = services_of(status);
-    const auto left_out = interop::leave_out_unfit(services);
+    const auto left_out = interop::leave_out_unfit(services, kind_of(flags_.to));
     for (const std::string& why : left_out)
       if (std::ranges::count(left_out_, why) == 0) complain(context_, why + "; it is left out");
     left_out_ = left_out;
-    if (services.empty() && (!flags_.watch || context_.files.exists(flags_.output.file)))
-      return no_services(status);
     const std::set<std::string> carried = carried_by(status);
     for (interop::BalancedService& one : services) {
       if (carried.contains(one.name))
@@ -152,6 +161,8 @@ class Balancer {
       else if (const auto last = last_.find(one.name); last != last_.end())
         for (const interop::BalancedNode& was : last->second.nodes) stays(one, was);
     }
+    if (!has_nodes(services) && (!flags_.watch || context_.files.exists(flags_.output.file)))
+      return no_services(status);
     auto content = written(flags_, services);
     if (!content) return failed(content.error());
     if (content == content_) {
@@ -210,8 +221,8 @@ Result<Exit> from_document(Context& context, const BalanceFlags& flags) {
     complain(context, fmt::format("warning: {}: the fleet's store was not heard when it was "
                                   "written, so who carries what may be otherwise by now: {}",
                                   flags.file, status.fault));
-  if (status.services.empty()) return failed(no_services(status).error());
   const interop::BalancedServices services = services_of(status);
+  if (!has_nodes(services)) return failed(no_services(status).error());
   const auto content = written(flags, services);
   if (!content) return failed({content.error().code, content.error().message, flags.file});
   if (flags.to == "envoy") complain(context, "note: " + interop::envoy_timeouts(services));

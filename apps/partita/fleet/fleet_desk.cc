@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/json_writer.h"
+#include "base/nearest.h"
 #include "control/desired.h"
 #include "decide/traces.h"
 #include "fleet/brain/documents.h"
@@ -39,8 +40,11 @@ Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::strin
     std::erase_if(document.root.members, [](const auto& one) { return one.key == "power"; });
     if (document.root.members.empty()) return wishes;
   }
+  std::map<std::string, int> named;  // lines of services that priorities name
   if (const Node* all = document.root.find("priorities")) {
     wishes.priorities = TRY(fleet::read_priorities(document, *all));
+    for (const Node& one : all->items)
+      if (const Node* name = one.find("service")) named[name->text] = one.line;
     std::erase_if(document.root.members, [](const auto& one) { return one.key == "priorities"; });
   }
   // JSON is read by leaders much faster than YAML.
@@ -54,6 +58,13 @@ Result<FleetWishes> parse_fleet_wishes(const std::string& file, const std::strin
     if (const auto its = lines.find(service.name); its != lines.end()) service.line = its->second;
     TRY(fleet::parse_fleet_word(fmt::format("{}:{}: name", file, service.line), service.name));
   }
+  std::vector<std::string> names;
+  for (const auto& [name, line] : lines) names.push_back(name);
+  for (const auto& [name, line] : named)
+    if (!lines.contains(name))
+      return bad_input(
+          fmt::format("{}:{}", file, line),
+          fmt::format("priorities: there is no service '{}'{}", name, did_you_mean(name, names)));
   wishes.read = std::move(read.services);
   return wishes;
 }
@@ -125,9 +136,15 @@ std::string FleetDesk::when(const std::string& sentence) const {
 }
 
 Result<void> FleetDesk::wanted_is_read() const {
-  const auto damaged = view_.damaged.find(keys_.wanted());
-  if (damaged == view_.damaged.end()) return {};
-  return bad_input("", damaged->second + "; `partita apply FILE --fleet` writes it anew");
+  constexpr const char* kAnew = "; `partita apply FILE --fleet` writes it anew";
+  if (const auto damaged = view_.damaged.find(keys_.wanted()); damaged != view_.damaged.end())
+    return bad_input("", damaged->second + kAnew);
+  const auto carrying = std::ranges::find_if(
+      view_.nodes, [](const auto& one) { return !one.second.carries.empty(); });
+  if (fleet::says_what_is_wanted(view_) || carrying == view_.nodes.end()) return {};
+  return bad_input("", fmt::format("{} carries services, and the store does not say which are "
+                                   "wanted: it may have lost its data{}",
+                                   carrying->first, kAnew));
 }
 
 Result<std::vector<std::string>> FleetDesk::apply(const FleetWishes& wishes,

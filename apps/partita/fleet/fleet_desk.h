@@ -54,7 +54,7 @@ class FleetDesk {
   Result<std::string> drain(const std::string& name, bool back);
   // A text: parts of a node, of a service, or all. bad_input: there are none.
   Result<std::string> explain(const std::string& of) const;
-  // Of what cannot be read nothing may be kept by mistake: only apply() writes it anew.
+  // Of what cannot be read, or was lost, nothing is kept by mistake: only apply() writes it anew.
   Result<void> wanted_is_read() const;
 
  private:

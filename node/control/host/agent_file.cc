@@ -8,6 +8,7 @@
 #include "base/document.h"
 #include "base/form_lists.h"
 #include "base/nearest.h"
+#include "base/url.h"
 
 namespace partita::control {
 namespace {
@@ -56,6 +57,13 @@ void describe_server(Form& f, AgentServer& server) {
   f.closed();
 }
 
+// Whether other machines may find a gateway there: HOST:PORT, of no wildcard.
+bool is_found_at(const std::string& address) {
+  const auto url = parse_url("", "http://" + address);
+  if (!url || !url->path.empty() || !address.ends_with(fmt::format(":{}", url->port))) return false;
+  return url->host != "*" && url->host != "0.0.0.0" && url->host != "::";
+}
+
 void describe_fleet(Form& f, AgentFleet& fleet) {
   f.names("endpoints", fleet.endpoints, {.most = 20}, "URLs of etcd");
   f.optional().name("name", fleet.name, "of the fleet");
@@ -72,6 +80,11 @@ void describe_fleet(Form& f, AgentFleet& fleet) {
   f.optional().note("certificate", fleet.certificate, "PEM, of this client");
   f.optional().note("key", fleet.key, "PEM, of this client");
   f.closed();
+  if (!f.reading()) return;
+  for (const auto& [key, address] : {std::pair("gateway", fleet.gateway), {"grpc", fleet.grpc}})
+    if (!address.empty() && !is_found_at(address))
+      f.reading()->refuse(
+          key, fmt::format("'{}' is no HOST:PORT at which other machines find it", address));
 }
 
 void describe_tariff(Form& f, AgentTariff& tariff) {

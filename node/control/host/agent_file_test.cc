@@ -47,5 +47,21 @@ TEST(AgentFile, SaysWhichGpusAreLinked) {
             "a.yaml:1: GPU 1 is in two lists of 'nvlink'");
 }
 
+TEST(AgentFile, AGatewayOfAFleetIsWhereOthersFindIt) {
+  const auto read = [](const std::string& key, const std::string& address) {
+    return parse_agent_file(
+        "a.yaml", "fleet: {endpoints: [\"http://e:2379\"], " + key + ": \"" + address + "\"}\n");
+  };
+  for (const char* key : {"gateway", "grpc"}) {
+    for (const char* fine : {"", "10.0.0.17:8080", "n17.lan:80", "[fd00::17]:8080"})
+      EXPECT_TRUE(read(key, fine)) << fine;
+    for (const char* said : {"10.0.0.17", "n17.lan", ":8080", "*:8080", "0.0.0.0:8080", "[::]:8080",
+                             "http://n17:8080", "n17:8080/", "n17:0", "n17:http", "fd00::17"})
+      EXPECT_FALSE(read(key, said)) << said;
+  }
+  EXPECT_EQ(to_string(read("gateway", "0.0.0.0:80").error()),
+            "a.yaml:1: '0.0.0.0:80' is no HOST:PORT at which other machines find it");
+}
+
 }  // namespace
 }  // namespace partita::control

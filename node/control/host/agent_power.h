@@ -2,6 +2,7 @@
 // the journal of `partita power set --restore` first.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +26,9 @@ class AgentPower {
   // Those behind the doors must outlive it.
   explicit AgentPower(Doors doors) : doors_(std::move(doors)) {}
 
-  // Of the boards that say it; `uuids` by index.
-  std::vector<PowerBoard> read(const std::vector<std::string>& uuids) const;
+  // Of the boards that say it, or have said it: one that does not answer may go on with the limit
+  // that it had, and nobody can give that to others. `uuids` by index.
+  std::vector<PowerBoard> read(const std::vector<std::string>& uuids);
   void set(const std::vector<PowerDeed>& deeds);
   bool has_ends() const { return !ends_.empty(); }
   // What came of that, said once.
@@ -39,6 +41,7 @@ class AgentPower {
 
   Doors doors_;
   std::vector<PowerEnd> ends_;
+  std::map<std::string, PowerBoard> last_;  // as boards were read, and set since; by UUID
 };
 
 }  // namespace partita::control

@@ -980,11 +980,11 @@ ServicesRead& Leader::services() { return read_->texts; }
 long Leader::plans_made() const { return planner_.plans_made(); }
 
 Result<Decision> Leader::decide(const FleetView& view, const std::string& leader) {
-  if (!view.wanted) return Decision{};
+  if (!says_what_is_wanted(view)) return Decision{};
   const std::string& text = view.wanted->services;
   auto file = TRY(read_->texts.of(text));
   if (file != read_->file)
-    read_->written = text.empty() ? PartServices() : PartServices(*parse_document("wanted", text));
+    read_->written = PartServices(*parse_document("wanted", text));
   read_->file = std::move(file);
   return Work(planner_, *read_, view, leader).decide();
 }

@@ -706,6 +706,22 @@ TEST(Leader, WhatNobodyCarriesIsAskedFor) {
   EXPECT_EQ(need("tight"), need_of(file, 400 / 1.15));
 }
 
+// At a store that lost its data somebody then drains a node: nodes go on with what they have.
+TEST(Leader, WhereNobodyHasSaidWhatIsWantedNothingGoes) {
+  TestFleet fleet(3);
+  fleet.want({{"a", 300}, {"b", 60}});
+  fleet.settle();
+  fleet.view.parts.clear();
+  fleet.view.wanted = Wanted{.services = {}, .drained = {"n0"}};
+  EXPECT_FALSE(says_what_is_wanted(fleet.view));
+  EXPECT_TRUE(fleet.decide().parts.empty());
+  EXPECT_GE(fleet.carried("a"), 300);
+  fleet.want({{"a", 300}, {"b", 60}});
+  fleet.settle();
+  EXPECT_GE(fleet.carried("a", "n0"), 300 * (1 - 1e-6));
+  EXPECT_EQ(fleet.carried("a") - fleet.carried("a", "n0"), 0);
+}
+
 TEST(Leader, ServiceThatIsNotWantedGoesAndOthersStay) {
   TestFleet fleet(2);
   fleet.want({{"a", 300}, {"b", 300}});

@@ -99,7 +99,8 @@ Level rounded(double watts, double alone, double least) {
           std::max(std::floor(alone / kStepW) * kStepW, least)};
 }
 
-// What to tell a node now: less first; more once all that are there hold to less.
+// What to tell a node now: less first; more once none that is there may draw more than it shall
+// have. One that cannot say that it holds to less keeps nobody from what is divided with it.
 std::vector<Level> next_levels(const std::vector<At>& nodes) {
   std::vector<Level> less, wanted;
   bool down = true;
@@ -107,7 +108,7 @@ std::vector<Level> next_levels(const std::vector<At>& nodes) {
     const bool told_nothing = !at.there && !at.dark;
     wanted.push_back(told_nothing ? at.told : at.wanted);
     less.push_back(told_nothing ? at.told : lower(at.told, at.wanted));
-    down = down && (told_nothing || at.dark || at.may == lower(at.may, less.back()));
+    down = down && (told_nothing || at.dark || at.may == lower(at.may, at.wanted));
   }
   return down ? wanted : less;
 }

@@ -13,6 +13,7 @@ struct FleetOfPower {
   FleetView view;
   PowerBrain brain;
   std::map<std::string, std::optional<HeldBudget>> held;
+  std::set<std::string> deaf = {};  // they say nothing of their budgets any more
 
   FleetOfPower() {
     view.power = FleetPower{.tree = {{"A", {}, 1200, {{1.5, 60}}}, {"B", {}, 1200, {{1.5, 60}}}}};
@@ -27,6 +28,7 @@ struct FleetOfPower {
     CHECK(next.has_value());
     if (*next) view.budgets = **next;
     for (auto& [name, node] : view.nodes) {
+      if (deaf.contains(name)) continue;
       held[name] = budget_of(view, name, held[name]);
       if (held[name] && gpu_watts(*held[name], 0) >= node.least_gpu_w)
         node.holds_budget = held[name]->revision;
@@ -85,6 +87,31 @@ TEST(FleetPower, WhoIsNotThereIsNamedWhereHisWattsLeaveTooFew) {
   EXPECT_NE(fleet.view.budgets->over.find("typo is not there, and counts with 2000 W"),
             std::string::npos)
       << fleet.view.budgets->over;
+}
+
+// n2 hears nothing while feed A is dead, nor afterwards: it may draw what it had, and no more.
+TEST(FleetPower, WhoCannotSayThatItHoldsToLessKeepsNobodyFromWhatIsBesideIt) {
+  FleetOfPower fleet;
+  fleet.settle();
+  const auto before = fleet.view.budgets->nodes;
+  fleet.deaf = {"n2"};
+  fleet.view.power->failed = {"A"};
+  fleet.settle();
+  EXPECT_LT(fleet.view.budgets->nodes[0].watts, before[0].watts);
+  fleet.view.power->failed = {};
+  fleet.settle();
+  EXPECT_EQ(fleet.view.budgets->nodes[0].watts, before[0].watts);
+  EXPECT_EQ(fleet.held["n1"]->watts, before[0].watts);
+  // What it may draw is no one else's: n1 gets of that only once n2 has said that it has less.
+  fleet.view.power->nodes[1].most_w = 300;
+  fleet.settle();
+  EXPECT_EQ(fleet.view.budgets->nodes[1].watts, 300);
+  EXPECT_EQ(fleet.view.budgets->nodes[1].may_w, before[1].watts);
+  EXPECT_EQ(fleet.view.budgets->nodes[0].watts, before[0].watts);
+  fleet.deaf = {};
+  fleet.step();  // it hears
+  fleet.settle();
+  EXPECT_GT(fleet.view.budgets->nodes[0].watts, before[0].watts + 100);
 }
 
 TEST(FleetPower, ANameIsOfANodeOrOfAPointOfSupply) {

@@ -93,6 +93,10 @@ void FleetView::hear(const Keys& keys, std::string_view key,
   one_of(parts, parse_part, as_it_is);
 }
 
+bool says_what_is_wanted(const FleetView& view) {
+  return view.wanted && !view.wanted->services.empty();
+}
+
 Rates FleetView::asked() const {
   const auto sum = [](const std::map<std::string, Rates>& by_node) {
     Rates all;

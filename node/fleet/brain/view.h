@@ -108,4 +108,8 @@ struct FleetView {
   Rates asked_steadily() const;
 };
 
+// Whether it is known which services are wanted: a list of none is refused when people write it, so
+// who finds none is before the first of them, or at a store that has lost its data.
+bool says_what_is_wanted(const FleetView& view);
+
 }  // namespace partita::fleet

@@ -7,15 +7,15 @@ namespace partita::dra {
 void GoneClaims::see(const std::vector<HeldByClaim>& held, const ClaimsNow& claims,
                      std::int64_t now_ns) {
   now_ns_ = now_ns;
+  for (const HeldByClaim& one : held)
+    if (const auto known = all_.find(one.uid); one.busy && known != all_.end())
+      known->second.unused_ns = now_ns;
   if (!claims.known) return;
   std::map<std::string, Gone> all;
   for (const HeldByClaim& one : held) {
     if (claims.uids.contains(one.uid)) continue;
     const auto before = all_.find(one.uid);
-    Gone& gone =
-        all.try_emplace(one.uid, before == all_.end() ? Gone{now_ns, now_ns} : before->second)
-            .first->second;
-    if (one.busy) gone.unused_ns = now_ns;
+    all.try_emplace(one.uid, before == all_.end() ? Gone{now_ns, now_ns} : before->second);
   }
   all_ = std::move(all);
 }

@@ -31,7 +31,7 @@ struct HeldByClaim {
 
 class GoneClaims {
  public:
-  // Where claims are not known now, nothing that was known is other than before.
+  // Where claims are not known now, who is gone is as before; who uses what is known.
   void see(const std::vector<HeldByClaim>& held, const ClaimsNow& claims, std::int64_t now_ns);
   bool has(const std::string& uid) const;
   // Those that are to be given back, each again as late as before.

@@ -28,6 +28,15 @@ TEST(GoneClaims, WhatNobodyClaimsAndNobodyUsesIsGivenBack) {
   EXPECT_EQ(gone.take_due(), Uids{"b"});
 }
 
+TEST(GoneClaims, WhatIsUsedWhileNobodyTellsOfClaimsIsKept) {
+  GoneClaims gone;
+  gone.see({{"a"}, {"b"}}, {true, {}}, 0);
+  gone.see({{"a", true}, {"b"}}, {}, kReturnedAfter);  // the API server does not answer
+  EXPECT_EQ(gone.take_due(), Uids{"b"});
+  gone.see({{"a"}}, {}, 2 * kReturnedAfter);
+  EXPECT_EQ(gone.take_due(), (Uids{"a", "b"}));
+}
+
 TEST(GoneClaims, WhoIsListedAgainIsNotGone) {
   GoneClaims gone;
   gone.see({{"a"}}, {true, {}}, 0);

@@ -29,6 +29,7 @@ struct SliceHead {
   std::string name;
   std::string resource_version = {};  // empty: it is not there yet
   long generation = 0;                // of its pool
+  bool operator==(const SliceHead&) const = default;
 };
 struct SliceWriting {
   std::string node;

@@ -46,7 +46,7 @@ std::vector<Change> other_peers(const FleetView& view, const Keys& keys, Service
   const bool has_gateways = std::ranges::any_of(view.nodes, [](const auto& one) {
     return !(one.second.gateway.empty() && one.second.grpc.empty());
   });
-  if (!view.wanted || (!has_gateways && view.peers.empty())) return {};
+  if (!says_what_is_wanted(view) || (!has_gateways && view.peers.empty())) return {};
   auto status = status_of(view, "", &services);
   if (!status) return {};
   std::vector<Change> changes;

@@ -185,7 +185,7 @@ Result<std::vector<StandingShare>> Plugin::possible_shares(const std::string& ui
 }
 
 // Of each GPU the lowest cap of its claims.
-Result<void> Plugin::settle_caps() {
+Result<void> Plugin::set_caps() {
   const auto names = claim_files();
   if (!names) return failed(names.error());
   std::map<std::string, double> caps;
@@ -201,6 +201,18 @@ Result<void> Plugin::settle_caps() {
   }
   const std::lock_guard lock(node_mutex_);
   return node_.cap(caps);
+}
+
+Result<void> Plugin::settle_caps() {
+  auto done = set_caps();
+  caps_due_ = !done;
+  return done;
+}
+
+Result<void> Plugin::settle_due() {
+  if (!caps_due_) return {};
+  const std::lock_guard lock(claims_mutex_);
+  return settle_caps();
 }
 
 Result<void> Plugin::recover() {
@@ -279,21 +291,23 @@ std::string Plugin::path_of(const std::string& slice) const {
   return fmt::format("{}/{}", kSlices, slice);
 }
 
-// What is there of this node, whoever wrote it.
-Result<void> Plugin::learn_heads() {
+// What is there of this node, whoever wrote it or deleted it.
+Result<void> Plugin::learn_heads(std::int64_t now_ns) {
   const auto answer =
       api_.ask("GET", fmt::format("{}?fieldSelector=spec.nodeName%3D{}", kSlices, settings_.node));
   if (!answer) return failed(answer.error());
   if (answer->status != kOk) return refused(kSlices, *answer);
   const auto heads = parse_slices("the API server's slices", answer->body, settings_.node);
   if (!heads) return failed(heads.error());
-  heads_.clear();
-  written_.clear();
+  std::map<std::string, SliceHead> there;
   for (const SliceHead& head : *heads) {
     generation_ = std::max(generation_, head.generation);
-    heads_[head.name] = head;
+    there[head.name] = head;
   }
+  if (!known_ || there != heads_) written_.clear();
+  heads_ = std::move(there);
   known_ = true;
+  learnt_ns_ = now_ns;
   return {};
 }
 
@@ -340,13 +354,17 @@ Result<bool> Plugin::publish(const ClaimsNow& claims, std::int64_t now_ns) {
       now->gpus[device->gpu].claimed.push_back(device->place);
   pool = pool_of(std::move(now->gpus));
 
-  if (!known_)
-    if (auto learnt = learn_heads(); !learnt) return failed(learnt.error());
+  if (looks_anew_.exchange(false) || !known_ || now_ns - learnt_ns_ >= kSlicesAnew)
+    if (auto learnt = learn_heads(now_ns); !learnt) {
+      looks_anew_ = true;
+      return failed(learnt.error());
+    }
   const std::vector<ResourceSlice> slices = slices_of(pool, settings_.node);
   std::map<std::string, std::string> wanted;
   for (const ResourceSlice& slice : slices)
     wanted[slice.name] = slice_json(pool, slice, {slice.name}, {settings_.node, 0, slices.size()});
-  if (wanted == written_) return false;
+  const auto names = [](const auto& one) -> const std::string& { return one.first; };
+  if (wanted == written_ && std::ranges::equal(wanted, heads_, {}, names, names)) return false;
   ++generation_;
   known_ = false;  // until all are written
   for (const ResourceSlice& slice : slices)

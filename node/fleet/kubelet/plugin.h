@@ -2,10 +2,11 @@
 // prepared by leasing that very place for "claim:UID/DEVICE" and writing a CDI file; so the same
 // claim gets the same instance again, whoever was killed when, and nothing is remembered here.
 // After every change the pool is published in the order that keeps the largest shapes free.
-// Thread rule: prepare() and unprepare() on one thread, publish() and return_gone() on one, which
-// may be another.
+// Thread rule: prepare() and unprepare() on one thread, publish(), return_gone() and settle_due()
+// on one, which may be another.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -26,6 +27,8 @@
 namespace partita::dra {
 
 inline constexpr const char* kOwner = "claim:";  // of a lease, before the claim's UID
+// Between looks at this node's slices at the API server, which others may have deleted.
+inline constexpr std::int64_t kSlicesAnew = 10'000'000'000;
 
 // GPUs that can be cut now, and the leases that stand.
 struct NodeLook {
@@ -69,12 +72,19 @@ class Plugin {
   std::vector<PreparedClaim> prepare(const std::vector<ClaimName>& claims);
   std::vector<PreparedClaim> unprepare(const std::vector<ClaimName>& claims);
 
-  // Writes the pool where it differs from what was written. Whether anything was written. After an
-  // error all is written again. What claims have that are gone is not in it.
+  // Writes the pool where it differs from what the API server has, which is asked every kSlicesAnew
+  // and when the kubelet has registered this plugin: a kubelet that starts deletes all slices of
+  // its node. Whether anything was written. After an error all is written again. What claims have
+  // that are gone is not in it.
   Result<bool> publish(const ClaimsNow& claims, std::int64_t now_ns);
+  void registered() { looks_anew_ = true; }  // any thread
   // Gives back what such claims have had for long, as unprepare() does, where they are not in the
   // list either that is asked for then.
   std::vector<PreparedClaim> return_gone(const std::function<Result<ClaimList>()>& list);
+
+  // Caps that could not be set or undone when they were to be: the kubelet asks no more for a claim
+  // that is gone.
+  Result<void> settle_due();
 
   // With the node as it is, while nobody changes it; not where it cannot be read.
   void with_node(const std::function<void(const NodeLook&)>& take);
@@ -96,12 +106,13 @@ class Plugin {
   Result<std::vector<Allotted>> allotted(const Claim& claim);
   Result<CdiDevice> lend(const std::string& uid, const Allotted& one);
   Result<void> share(const std::vector<StandingShare>& shares);
+  Result<void> set_caps();
   Result<void> settle_caps();
   Result<std::vector<StandingShare>> standing_shares(const std::string& name) const;
   Result<std::vector<StandingShare>> possible_shares(const std::string& uid);
   Result<std::vector<std::string>> claim_files() const;
   Result<void> give_back(const std::string& uid);
-  Result<void> learn_heads();
+  Result<void> learn_heads(std::int64_t now_ns);
   Result<void> write(const Pool& pool, const ResourceSlice& slice, std::size_t slices);
   Result<void> remove(const std::string& name);
   std::string path_of(const std::string& slice) const;
@@ -112,6 +123,7 @@ class Plugin {
   Files& files_;
   std::mutex claims_mutex_;  // of their files; locked before node_mutex_
   std::mutex node_mutex_;    // of node_
+  std::atomic<bool> caps_due_ = false;
   // Of prepare() alone: by device; they stay as long as the GPUs.
   std::map<std::string, Place> places_;
   // Of publish() alone:
@@ -120,6 +132,8 @@ class Plugin {
   GoneClaims gone_;
   long generation_ = 0;
   bool known_ = false;  // heads_ are those of the server
+  std::int64_t learnt_ns_ = 0;  // when they were last
+  std::atomic<bool> looks_anew_ = true;
 };
 
 }  // namespace partita::dra

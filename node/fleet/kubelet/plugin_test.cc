@@ -44,5 +44,39 @@ TEST(Plugin, GivesBackWhatAClaimHadThatIsGoneAndNotListedThen) {
   EXPECT_EQ(lists, 1);  // the API server is asked once somebody is to lose something
 }
 
+// The kubelet asks again after an error, and then nothing is left of the claim that says its cap.
+TEST(Plugin, ACapThatCouldNotBeUndoneIsUndoneLater) {
+  MemoryFiles files;
+  RealClock clock;
+  const auto api = KubeApi::to({"http://127.0.0.1:1", "", ""}, files, clock);
+  ASSERT_TRUE(api) << to_string(api.error());
+  CdiDevice device;
+  device.device = "d1";
+  device.share.power_cap_w = 250;
+  device.lease.lease.uuid = "MIG-1";
+  device.lease.lease.gpu_uuid = "GPU-1";
+  ASSERT_TRUE(files.write_atomic("/cdi/" + cdi_file_name("u1"), cdi_json("u1", {device})));
+  using Caps = std::map<std::string, double>;
+  std::vector<Caps> set;
+  bool locked = true;  // by another command, for a moment
+  NodeDoor door;
+  door.give_back = [](const std::string&) { return Result<void>(); };
+  door.cap = [&](const Caps& caps) -> Result<void> {
+    if (locked) return failed({ErrorCode::in_use, "another command has the GPU", ""});
+    set.push_back(caps);
+    return {};
+  };
+  Plugin plugin({"n1", "/cdi"}, door, *api, files);
+  ASSERT_FALSE(plugin.recover());
+  EXPECT_NE(plugin.unprepare({{"ml", "u1", "c1"}})[0].error, "");
+  EXPECT_EQ(plugin.unprepare({{"ml", "u1", "c1"}})[0].error, "");
+  EXPECT_FALSE(plugin.settle_due());
+  EXPECT_TRUE(set.empty());
+  locked = false;
+  EXPECT_TRUE(plugin.settle_due());
+  EXPECT_TRUE(plugin.settle_due());
+  EXPECT_EQ(set, std::vector<Caps>{{}});  // once
+}
+
 }  // namespace
 }  // namespace partita::dra
