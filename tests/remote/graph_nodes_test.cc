@@ -7,7 +7,7 @@
 
 #include "tests/remote/shim_harness.h"
 
-namespace partita::remote::test {
+namespace partita::remote::test::graph_nodes {
 namespace {
 
 using Words = std::vector<std::uint32_t>;
@@ -897,4 +897,4 @@ TEST_F(GraphNodes, ArePrinted) {
 }
 
 }  // namespace
-}  // namespace partita::remote::test
+}  // namespace partita::remote::test::graph_nodes
