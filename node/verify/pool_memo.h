@@ -1,7 +1,8 @@
-// PoolMemo: what the judge itself found of pools under Poisson arrivals and of pipelines, kept by
-// who has plans judged again and again. The key is all that a verdict depends on: load, SLO,
-// percentile, the members as the dispatcher is told them, in order. Never shared with a planner,
-// whose answers the judge is there to doubt. Bounded: some MiB. One thread at a time.
+// PoolMemo: what the judge itself found of pools under Poisson arrivals, of replicas of language
+// models under such, and of pipelines, kept by who has plans judged again and again. The key is all
+// that a verdict depends on: load, SLO, percentile, the members as the dispatcher is told them, in
+// order. Never shared with a planner, whose answers the judge is there to doubt. Bounded: some MiB.
+// One thread at a time.
 #pragma once
 
 #include <deque>
@@ -10,6 +11,7 @@
 #include "base/recalled.h"
 #include "verify/driven_queue.h"
 #include "verify/pipelines.h"
+#include "verify/token_replica.h"
 
 namespace partita::verify {
 
@@ -18,8 +20,22 @@ struct PoolMemo {
   static Key key_of(const DrivenQueue& queue);
 
   static constexpr std::size_t kMostVerdicts = 8'000;
-  explicit PoolMemo(std::size_t most = kMostVerdicts) : driven(most) {}
+  static constexpr std::size_t kReplicasPerPool = 4;  // these are larger
+  explicit PoolMemo(std::size_t most = kMostVerdicts)
+      : driven(most), replicas(most / kReplicasPerPool) {}
   Recalled<Key, DrivenVerdict> driven;
+
+  // Of lengths that are no recording. The key is most of what a verdict depends on, this the rest.
+  struct Replica {
+    plan::TokenTerms tokens;
+    profile::TokenEngine engine;
+    ReplicaVerdict verdict;
+  };
+  static Key key_of(const plan::Terms& service, const profile::TokenEngine& engine,
+                    const ReplicaLoad& load);
+  ReplicaVerdict judged(const plan::Terms& service, const profile::TokenEngine& engine,
+                        const ReplicaLoad& load);
+  Recalled<Key, Replica> replicas;
 
   static constexpr std::size_t kMostPipelines = 64;
   struct Pipelines {

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <variant>
+
+#include "verify/pool_memo.h"
 
 namespace partita::verify {
 
@@ -68,12 +71,38 @@ std::vector<std::pair<Replicas::Kind, const plan::PlannedInstance*>> Replicas::k
   return found;
 }
 
+PoolMemo::Key PoolMemo::key_of(const plan::Terms& service, const profile::TokenEngine& engine,
+                               const ReplicaLoad& load) {
+  return {1.0 * load.sequences,
+          load.rate.value,
+          load.percentile,
+          service.slo.value,
+          service.tokens->ttft.value,
+          service.tokens->tpot.value,
+          engine.spec.cost.step,
+          1.0 * engine.gpus};
+}
+
+ReplicaVerdict PoolMemo::judged(const plan::Terms& service, const profile::TokenEngine& engine,
+                                const ReplicaLoad& load) {
+  if (!plan::is_poisson(service.traffic.arrivals) ||
+      !std::holds_alternative<plan::TokenPair>(service.tokens->lengths))
+    return judge_replica(service, engine, load);
+  const Key key = key_of(service, engine, load);
+  if (const Replica* const known = replicas.find(key);
+      known && known->tokens == *service.tokens && known->engine == engine)
+    return known->verdict;
+  return replicas.keep(key, {*service.tokens, engine, judge_replica(service, engine, load)})
+      .verdict;
+}
+
 const ReplicaVerdict& Replicas::judged(const Kind& kind) {
   const auto [known, fresh] = judged_.try_emplace(kind);
   const auto& [engine, sequences, load] = kind;
+  const ReplicaLoad asked{sequences, Rps{load}, service_.percentile};
   if (fresh)
     known->second =
-        judge_replica(service_, *engine, {sequences, Rps{load}, service_.percentile});
+        memo_ ? memo_->judged(service_, *engine, asked) : judge_replica(service_, *engine, asked);
   return known->second;
 }
 

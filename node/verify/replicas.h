@@ -13,6 +13,8 @@
 
 namespace partita::verify {
 
+struct PoolMemo;
+
 // A replica as planned against the engine that it names, of `units` SMs; `subject` names it.
 void check_replica(const plan::PlannedInstance& planned, const profile::TokenEngine& engine,
                    int units, const std::string& subject, Findings& findings);
@@ -27,7 +29,8 @@ struct ReplicaPart {
 // What replicas of one service do under their shares of its rate, equal ones played once.
 class Replicas {
  public:
-  explicit Replicas(const plan::Service& service) : service_(service) {}
+  // `memo` may be null.
+  Replicas(const plan::Service& service, PoolMemo* memo) : service_(service), memo_(memo) {}
 
   // All that are planned; of those that miss what is promised each kind is reported. The time of a
   // whole answer at the percentile, on the slowest.
@@ -44,6 +47,7 @@ class Replicas {
   const ReplicaVerdict& judged(const Kind& kind);
 
   const plan::Service& service_;
+  PoolMemo* const memo_;
   std::map<Kind, ReplicaVerdict> judged_;
 };
 

@@ -814,7 +814,8 @@ class ServingJudge : Findings {
 
   // A language model: every replica under its share of the requests.
   void check_replicas(const Service& service, const std::vector<Placed>& placed) {
-    const double slowest = Replicas(service).check(replica_parts(placed), *this).value;
+    const double slowest =
+        Replicas(service, queues_.memo()).check(replica_parts(placed), *this).value;
     const auto row = rows_.find(service.name);
     if (row == rows_.end()) return;
     const double stated = row->second->predicted_latency.value;
@@ -897,7 +898,7 @@ class ServingJudge : Findings {
   void check_losses(const Service& service, const std::vector<Placed>& placed) {
     std::set<std::size_t> gpus;
     for (const Placed& one : placed) gpus.insert(one.gpu);
-    Replicas replicas(service);
+    Replicas replicas(service, queues_.memo());
     for (const std::size_t lost : gpus) {
       std::vector<Placed> left;
       for (const Placed& one : placed)

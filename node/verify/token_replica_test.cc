@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "base/rng.h"
 #include "llm/engine/engine.h"
 #include "llm/engine/token_times.h"
+#include "verify/pool_memo.h"
 
 namespace partita::verify {
 namespace {
@@ -198,6 +201,34 @@ TEST(TokenReplica, what_is_not_possible_does_not_hold) {
     EXPECT_NEAR(verdict.busy, part, 1e-9 * part);
     EXPECT_EQ(verdict.holds, part < 1) << part;
   }
+}
+
+// Whoever remembers says the same as who plays, also of what differs by little.
+TEST(TokenReplica, what_is_remembered_is_what_is_played) {
+  plan::Terms service;
+  service.slo = Millis{4000};
+  service.percentile = 90;
+  service.tokens = plan::TokenTerms{.ttft = Millis{800}, .lengths = plan::TokenPair{300, 60}};
+  profile::TokenEngine engine;
+  engine.spec.cost = kTokenCost;
+  PoolMemo memo;
+  for (int round = 0; round < 2; ++round)
+    for (int other = 0; other < 5; ++other)
+      for (const double rate : {5.0, 20.0}) {
+        plan::Terms asked = service;
+        profile::TokenEngine by = engine;
+        if (other == 1) asked.tokens->lengths = plan::TokenPair{600, 60};
+        if (other == 2) asked.tokens->prefix_share = 0.5, asked.tokens->prefix_tokens = 100;
+        if (other == 3) by.request_ms = 300;
+        if (other == 4) asked.traffic.arrivals = plan::GammaArrivals{.cv = 3};
+        const ReplicaLoad load{16, Rps{rate}, asked.percentile};
+        const ReplicaVerdict told = memo.judged(asked, by, load);
+        const ReplicaVerdict played = judge_replica(asked, by, load);
+        EXPECT_EQ(std::tuple(told.holds, told.late, told.busy, told.whole),
+                  std::tuple(played.holds, played.late, played.busy, played.whole))
+            << other << " at " << rate;
+      }
+  EXPECT_GT(memo.replicas.size(), 0U);
 }
 
 }  // namespace

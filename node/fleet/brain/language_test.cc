@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "fleet/brain/part_services.h"
 #include "fleet/brain/testing/fleet_fixture.h"
@@ -202,6 +203,38 @@ TEST(LanguageModelsInAFleet, GpusOfAGroupThatGoesAreForOthers) {
     used = std::max(used, static_cast<int>(more->gpus.size()));
   }
   EXPECT_EQ(used, 2);
+}
+
+// What was found for an ask with other moves serves for this one, and changes no answer.
+TEST(LanguageModelsInAFleet, AnswersDoNotHangOnWhatWasAskedBefore) {
+  NodePlanner planner(language_ground_of_tests());
+  NodeRecord node = node_of_tests("n0", 3);
+  const auto services_at = [](const Rates& rates) {
+    return parse_fleet_services("wanted", services_of_tests(rates))->services;
+  };
+  const auto first =
+      planner.plan({node, services_at({{"lm", 6}, {"s0", 85}}), 0, nullptr, Moves::any});
+  ASSERT_TRUE(first);
+  node.runs = first->gpus;
+  node.carries = {{"lm", 6}, {"s0", 85}};
+  node.gpus[2].lent = {{"3g.40gb", 4}};
+  std::set<std::tuple<bool, bool, bool>> found;
+  for (double rate = 50; rate < 4000; rate *= 1.6) {
+    const auto services = services_at({{"lm", 6}, {"s0", 85}, {"s1", rate}});
+    std::vector<bool> has(3);
+    for (const Moves moves : {Moves::in_turn, Moves::none, Moves::any, Moves::in_turn}) {
+      const NodeAsk ask{node, services, 0, &*first, moves};
+      const auto told = planner.plan(ask), anew = NodePlanner(language_ground_of_tests()).plan(ask);
+      ASSERT_EQ(told.has_value(), anew.has_value()) << rate;
+      if (told)
+        EXPECT_EQ(*told, *anew) << rate;
+      else
+        EXPECT_EQ(to_string(told.error()), to_string(anew.error())) << rate;
+      has[static_cast<std::size_t>(moves)] = told.has_value();
+    }
+    found.emplace(has[0], has[1], has[2]);
+  }
+  EXPECT_GE(found.size(), 2U);
 }
 
 }  // namespace

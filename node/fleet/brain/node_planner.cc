@@ -110,7 +110,7 @@ bool same_for_plans(const NodeGpu& a, const NodeGpu& b) {
          a.unusable.empty() == b.unusable.empty() && a.lent == b.lent;
 }
 
-// Most of what asks differ by.
+// Most of what asks differ by, but for what may move.
 std::string key_of(const NodeAsk& ask) {
   std::string key;
   const auto add = [&](const std::string& name, double rate) {
@@ -121,7 +121,18 @@ std::string key_of(const NodeAsk& ask) {
   for (const Carried& one : ask.node.carries) add(one.service, one.rate_rps);
   for (const NodeGpu& gpu : ask.node.gpus)
     key += static_cast<char>(gpu.unusable.empty() ? gpu.lent.size() : -1);
-  return key += static_cast<char>(ask.moves);
+  return key;
+}
+
+// What a node need not be told is left out; it judges the plan itself.
+Result<plan::ServingPlan> told(const Result<decide::Made<plan::ServingPlan>>& made) {
+  if (!made) return failed(made.error());
+  if (!made->plan) return failed({ErrorCode::infeasible, to_string(made->refusals.front()), ""});
+  plan::ServingPlan plan = **made->plan;
+  plan.explanation.clear();
+  plan.problem_digest.clear();
+  plan.stats = {};
+  return plan;
 }
 
 }  // namespace
@@ -141,21 +152,21 @@ bool PlannerMemory::Place::is_of(const NodeAsk& ask) const {
          runs == ask.node.runs && (ask.planned == nullptr ? !planned : planned == *ask.planned);
 }
 
-bool PlannerMemory::Answered::answers(const NodeAsk& ask) const {
-  return moves == ask.moves && survive == ask.survive && services == ask.services &&
-         place->is_of(ask);
+bool PlannerMemory::Answered::is_of(const NodeAsk& ask) const {
+  return survive == ask.survive && services == ask.services && place->is_of(ask);
 }
 
-const Result<plan::ServingPlan>* PlannerMemory::find(const NodeAsk& ask) const {
-  const auto found = answered_.find(key_of(ask));
-  if (found == answered_.end()) return nullptr;
-  for (const Answered& one : found->second)
-    if (one.answers(ask)) return &one.plan;
-  return nullptr;
+const Result<plan::ServingPlan>& PlannerMemory::Known::answer(Moves moves) const {
+  const bool kept =
+      is_all || moves == Moves::none || (moves == Moves::in_turn && anew->has_value() && !in_turn);
+  return kept ? *keeping : *anew;
 }
 
-const Result<plan::ServingPlan>& PlannerMemory::keep(const NodeAsk& ask,
-                                                     Result<plan::ServingPlan> plan) {
+PlannerMemory::Known& PlannerMemory::of(const NodeAsk& ask) {
+  std::string key = key_of(ask);
+  if (const auto found = answered_.find(key); found != answered_.end())
+    for (Answered& one : found->second)
+      if (one.is_of(ask)) return one.known;
   if (order_.size() == most_) {
     const auto oldest = answered_.find(order_.front());
     oldest->second.pop_front();
@@ -167,10 +178,10 @@ const Result<plan::ServingPlan>& PlannerMemory::keep(const NodeAsk& ask,
     if (ask.planned != nullptr) place.planned = *ask.planned;
     last_ = std::make_shared<const Place>(std::move(place));
   }
-  order_.push_back(key_of(ask));
-  return answered_[order_.back()]
-      .emplace_back(Answered{last_, ask.services, ask.survive, ask.moves, std::move(plan)})
-      .plan;
+  order_.push_back(key);
+  return answered_[std::move(key)]
+      .emplace_back(Answered{last_, ask.services, ask.survive, {}})
+      .known;
 }
 
 NodePlanner::NodePlanner(FleetGround ground)
@@ -184,13 +195,14 @@ const plan::FleetEntry* NodePlanner::entry_of(const std::string& model) const {
 }
 
 Result<plan::ServingPlan> NodePlanner::plan(const NodeAsk& ask) {
-  const auto* known = memory_->find(ask);
-  Result<plan::ServingPlan> answer = known ? *known : memory_->keep(ask, plan_anew(ask));
+  PlannerMemory::Known& known = memory_->of(ask);
+  if (!known.enough(ask.moves)) find_out(ask, known);
+  Result<plan::ServingPlan> answer = known.answer(ask.moves);
   if (!answer) answer.error().context = ask.node.node;  // it may be of another node like this
   return answer;
 }
 
-Result<plan::ServingPlan> NodePlanner::plan_anew(const NodeAsk& ask) {
+void NodePlanner::find_out(const NodeAsk& ask, PlannerMemory::Known& known) {
   plan::ServingPlan current = plan_of(ask.node, ask.survive != 0);
   plan::ServingProblem problem;
   problem.services = ask.services;
@@ -211,48 +223,50 @@ Result<plan::ServingPlan> NodePlanner::plan_anew(const NodeAsk& ask) {
     problem.fleet.back().set_gpus(of, several);
     problem.fleet.back().price = 1;
   }
-  if (ask.services.empty()) return empty_plan(ask.node);
-  if (problem.fleet.empty())
-    return failed({ErrorCode::infeasible, "no GPU of this node can be used", ask.node.node});
-  for (plan::Service& one : problem.services)
-    std::erase_if(one.avoid, [&](const std::string& name) {
-      return std::ranges::count(ask.services, name, &plan::Service::name) == 0;
-    });
-  ++made_;
-  const auto made = this->made(problem, current, ask);
-  if (!made) return failed(made.error());
-  if (!made->plan)
-    return failed({ErrorCode::infeasible, to_string(made->refusals.front()), ask.node.node});
-  plan::ServingPlan plan = **made->plan;
-  // It counts its GPUs from 0: they become those of the node on which most of it runs.
-  if (ask.survive != 0)
-    plan = planners::serving::in_place_of(current, std::move(plan), problem.fleet);
-  // What a node need not be told; it judges the plan itself.
-  plan.explanation.clear();
-  plan.problem_digest.clear();
-  plan.stats = {};
-  return plan;
+  known.is_all = ask.services.empty() || problem.fleet.empty();
+  if (ask.services.empty()) {
+    known.keeping = empty_plan(ask.node);
+  } else if (problem.fleet.empty()) {
+    known.keeping = Result<plan::ServingPlan>(
+        failed({ErrorCode::infeasible, "no GPU of this node can be used", ""}));
+  } else {
+    for (plan::Service& one : problem.services)
+      std::erase_if(one.avoid, [&](const std::string& name) {
+        return std::ranges::count(ask.services, name, &plan::Service::name) == 0;
+      });
+    ++made_;
+    find_out(problem, current, ask, known);
+  }
 }
 
-Result<decide::Made<plan::ServingPlan>> NodePlanner::made(const plan::ServingProblem& problem,
-                                                          const plan::ServingPlan& current,
-                                                          const NodeAsk& ask) {
+void NodePlanner::find_out(const plan::ServingProblem& problem, const plan::ServingPlan& current,
+                           const NodeAsk& ask, PlannerMemory::Known& known) {
   const decide::PlanOptions options{.node_budget = ground_.node_budget,
                                     .planners_pools = &memory_->planners_pools,
                                     .planners_tokens = &memory_->planners_tokens,
                                     .judges_pools = &memory_->judges_pools};
-  if (ask.survive != 0)  // who plans from what runs does not plan for a lost GPU
-    return decide::make_plan(planners::serving::planners().front(), problem, options);
+  if (ask.survive != 0) {  // who plans from what runs does not plan for a lost GPU
+    known.is_all = true;
+    auto plan = told(decide::make_plan(planners::serving::planners().front(), problem, options));
+    // It counts its GPUs from 0: they become those of the node on which most of it runs.
+    if (plan) plan = planners::serving::in_place_of(current, *std::move(plan), problem.fleet);
+    known.keeping = std::move(plan);
+    return;
+  }
   const std::vector<decide::LentPlace> lent = lent_of(ask.node);
-  const plan::ServingPlan serves = serving_on(ask, ground_.profiles);
-  auto kept = decide::make_plan_keeping(problem, current, serves, lent, options);
-  if ((kept && kept->plan) || serves.services.empty() || ask.moves == Moves::none) return kept;
-  auto again = decide::make_plan_beside(problem, current, std::nullopt, lent, options);
-  if (!again) return failed(again.error());
-  if (again->made.plan && ask.moves == Moves::in_turn &&
-      !decide::follows_in_turn(problem, current, **again->made.plan))
-    return kept;
-  return std::move(again->made);
+  if (!known.keeping) {
+    const plan::ServingPlan serves = serving_on(ask, ground_.profiles);
+    known.keeping = told(decide::make_plan_keeping(problem, current, serves, lent, options));
+    known.is_all = known.keeping->has_value() || serves.services.empty();
+  }
+  if (known.enough(ask.moves)) return;
+  auto anew = decide::make_plan_beside(problem, current, std::nullopt, lent, options);
+  if (anew)
+    known.anew = told(std::move(anew->made));
+  else
+    known.anew = Result<plan::ServingPlan>(failed(anew.error()));
+  known.in_turn =
+      known.anew->has_value() && decide::follows_in_turn(problem, current, **known.anew);
 }
 
 double NodePlanner::slices(const NodeRecord& node) const {

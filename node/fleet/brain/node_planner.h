@@ -68,9 +68,17 @@ class PlannerMemory {
   // So many answers are kept. A leader whose services find no room asks thousands of things at each
   // decision.
   explicit PlannerMemory(std::size_t answers = 16'384);
-  // Null: it was not asked lately.
-  const Result<plan::ServingPlan>* find(const NodeAsk& ask) const;
-  const Result<plan::ServingPlan>& keep(const NodeAsk& ask, Result<plan::ServingPlan> plan);
+  // Of an ask, whatever may move for it; what is not known yet is missing.
+  struct Known {
+    std::optional<Result<plan::ServingPlan>> keeping;  // nothing of what serves changes
+    bool is_all = false;                               // nothing else is to be asked
+    std::optional<Result<plan::ServingPlan>> anew;     // all may change
+    bool in_turn = false;                              // can `anew` follow what runs
+    bool enough(Moves moves) const { return keeping && (is_all || moves == Moves::none || anew); }
+    const Result<plan::ServingPlan>& answer(Moves moves) const;
+  };
+  // Of one that was not asked lately nothing is known. Valid until the next call.
+  Known& of(const NodeAsk& ask);
 
   planners::serving::PoolMemo planners_pools;
   planners::serving::TokenOracle planners_tokens;
@@ -91,9 +99,8 @@ class PlannerMemory {
     std::shared_ptr<const Place> place;
     std::vector<plan::Service> services;
     int survive = 0;
-    Moves moves = Moves::any;
-    Result<plan::ServingPlan> plan;
-    bool answers(const NodeAsk& ask) const;
+    Known known;
+    bool is_of(const NodeAsk& ask) const;
   };
   std::unordered_map<std::string, std::deque<Answered>> answered_;
   std::deque<std::string> order_;      // their keys, the oldest first
@@ -123,12 +130,11 @@ class NodePlanner {
   long plans_made() const { return made_; }
 
  private:
-  Result<plan::ServingPlan> plan_anew(const NodeAsk& ask);
+  void find_out(const NodeAsk& ask, PlannerMemory::Known& known);
+  void find_out(const plan::ServingProblem& problem, const plan::ServingPlan& current,
+                const NodeAsk& ask, PlannerMemory::Known& known);
   const plan::FleetEntry* entry_of(const std::string& model) const;
   plan::ServingPlan empty_plan(const NodeRecord& node) const;
-  Result<decide::Made<plan::ServingPlan>> made(const plan::ServingProblem& problem,
-                                               const plan::ServingPlan& current,
-                                               const NodeAsk& ask);
   double rate_per_slice(const plan::Service& service, const plan::FleetEntry& entry) const;
   double rate_of_steps(const plan::Service& pipeline, const plan::FleetEntry& entry) const;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -177,15 +178,21 @@ struct SimBatches::Of {
     for (const auto& [key, one] : world.instances)
       taken.push_back({{one.first, key.second}, key.first, ""});
     bool room = false;
+    struct Fits {
+      bool alone = false, beside = false;
+    };
+    std::map<std::string, Fits> known;  // by profile
     for (const auto& [id, task] : host->queue().tasks()) {
       if (task.state != queue::State::waiting) continue;
       const std::string& profile = task.spec.profiles.front();
-      const bool could = fits(node, world.others, profile);
+      const auto [its, fresh] = known.try_emplace(profile);
+      if (fresh) its->second = {fits(node, world.others, profile), fits(node, taken, profile)};
+      const bool could = its->second.alone;
       if (why_waiting(host->queue(), task, world.now).empty() != could)
         faults.push_back(fmt::format(
             "job {} of {} {}", id, node.node,
             could ? "is said to have no room, and has" : "has no room, and nobody says so"));
-      room = room || fits(node, taken, profile);
+      room = room || its->second.beside;
     }
     const bool begins = !room || in_change || !world.processes.empty();
     if (begins || could_begin_ms == 0) could_begin_ms = begins ? 0 : now_ms;

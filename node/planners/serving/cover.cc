@@ -26,7 +26,7 @@ bool works(const Mode& mode) {
 
 // Counts with a class that the mode cannot use belong to another mode.
 bool covers_in(const Mode& mode, const Counts& counts, int classes) {
-  if (carried(mode, counts, classes) < needed(mode)) return false;
+  if (!std::isfinite(mode.demand) || carried(mode, counts, classes) < needed(mode)) return false;
   for (std::size_t k = 0; k < at(classes); ++k)
     if (counts[k] > 0 && mode.rate[k] <= 0) return false;
   return works(mode);
@@ -440,7 +440,10 @@ double cost(const Counts& counts, const Prices& prices, int classes) {
 int total(const Counts& counts) { return std::accumulate(counts.begin(), counts.end(), 0); }
 
 bool covers(const Kind& kind, const Counts& counts, int classes) {
-  return mode_of(kind, counts, classes) >= 0 && total(counts) >= kind.min_count;
+  if (total(counts) < kind.min_count) return false;
+  for (int m = 0; m < modes(kind); ++m)
+    if (covers_in(mode(kind, m), counts, classes)) return true;
+  return false;
 }
 
 int mode_of(const Kind& kind, const Counts& counts, int classes) {

@@ -594,7 +594,7 @@ IncrementalOutcome incremental_of(const plan::ServingProblem& problem,
     result.outcome = std::move(exact);
     return result;
   }
-  const Result<Fleet> fleet = make_fleet(problem, tables);
+  const Result<Fleet> fleet = make_fleet(problem, tables, options.base.rules);
   const Site site = make_site(problem, tables, *fleet, {current, options.base.tokens});
   std::vector<Level> levels = CurveSearch(site, *exact.plan, options.move_budget).run();
   const std::size_t chosen = chosen_of(levels, current, options.max_moves.value_or(INT32_MAX));

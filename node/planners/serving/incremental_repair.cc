@@ -1,9 +1,10 @@
 #include "planners/serving/incremental_repair.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <span>
 #include <tuple>
+#include <unordered_map>
 
 #include "base/hash.h"
 
@@ -39,12 +40,6 @@ class Repair {
     int gpcs = 0;
   };
 
-  int missing() const {
-    int sum = 0;
-    for (const int s : relevant_) sum += deployment_.missing(s);
-    return sum;
-  }
-
   bool descend(int left) {
     int worst = -1, most = 0, sum = 0;
     for (const int s : relevant_) {
@@ -57,7 +52,7 @@ class Repair {
     const Fingerprint print = fingerprint();
     const auto known = failed_.find(print);
     if (known != failed_.end() && known->second >= left) return false;
-    for (const Step& step : steps(worst, left)) {
+    for (const Step& step : steps(worst, sum, left)) {
       const auto saved = apply(step, worst);
       if (descend(left - 1)) return true;
       deployment_.restore(saved);
@@ -75,21 +70,21 @@ class Repair {
     return saved;
   }
 
-  // Places for an instance of a service, the least harm first; hosts that look alike once.
-  std::vector<Step> steps(int service, int left) {
+  // Places for an instance of a service after which fewer than `left` are missing of the `missing`
+  // now, the least harm first; hosts that look alike once.
+  std::vector<Step> steps(int service, int missing, int left) {
     std::vector<Step> found;
-    std::set<std::pair<int, std::vector<Tenant>>> seen;
     const Site& site = deployment_.site();
-    const int before = missing();
-    for (const int h : hosts_) {
+    for (auto at = hosts_.begin(); at != hosts_.end(); ++at) {
+      const int h = *at;
       const Host& host = deployment_.host(h);
-      if (!host.open || !seen.insert({host.model, look(host)}).second) continue;
+      if (!host.open || std::any_of(hosts_.begin(), at, [&](int other) { return alike(other, h); }))
+        continue;
       const auto& spots = site.spots[static_cast<std::size_t>(host.model)];
       for (int s = 0; s < static_cast<int>(spots.size()); ++s) {
         if (site.rate(service, host.model, s) <= 0) continue;
         --budget_;
-        const auto step = try_step(h, s, service, before);
-        if (step && step->missing < left) found.push_back(*step);
+        if (const auto step = try_step(h, s, service, missing, left)) found.push_back(*step);
       }
     }
     std::stable_sort(found.begin(), found.end(), [](const Step& a, const Step& b) {
@@ -98,34 +93,32 @@ class Repair {
     return found;
   }
 
-  std::optional<Step> try_step(int h, int spot, int service, int before) {
+  std::optional<Step> try_step(int h, int spot, int service, int missing, int left) {
     const auto out = deployment_.displaced(h, spot, service);
     if (!out) return std::nullopt;
+    missing += deployment_.lacked_more(h, spot, service, *out);
+    if (missing >= left) return std::nullopt;
     const Site& site = deployment_.site();
-    const Host& host = deployment_.host(h);
-    Step step{h, spot, 0, 0, site.spot(host.model, spot).gpcs};
-    std::set<int> touched{service};
-    for (const Tenant& tenant : *out) {
-      touched.insert(tenant.service);
-      if (!deployment_.spare(h, tenant)) step.harm += site.spot(host.model, tenant.spot).gpcs;
-    }
-    step.missing = before;
-    for (const int s : touched) step.missing -= deployment_.missing(s);
-    const auto saved = apply(step, service);
-    for (const int s : touched) step.missing += deployment_.missing(s);
-    deployment_.restore(saved);
+    const int model = deployment_.host(h).model;
+    Step step{h, spot, missing, 0, site.spot(model, spot).gpcs};
+    for (const Tenant& tenant : *out)
+      if (!deployment_.spare(h, tenant)) step.harm += site.spot(model, tenant.spot).gpcs;
     return step;
   }
 
-  // What later decisions see of a host: its kept instances may come back to it, so a host of the
-  // site is like another one only when both run the same.
-  std::vector<Tenant> look(const Host& host) const {
-    std::vector<Tenant> content = host.tenants;
-    if (host.site < 0) return content;
-    const Site& site = deployment_.site();
-    for (const Running& running : site.gpus[static_cast<std::size_t>(host.site)].running)
-      content.push_back({-1 - running.spot, running.service, true});
-    return content;
+  // For later decisions: kept instances may come back to a host, so that one of the site is like
+  // another one only when both run the same.
+  bool alike(int a, int b) const {
+    const Host &one = deployment_.host(a), &other = deployment_.host(b);
+    const auto same = [](const Running& x, const Running& y) {
+      return x.spot == y.spot && x.service == y.service;
+    };
+    return one.open && other.open && one.model == other.model && one.tenants == other.tenants &&
+           std::ranges::equal(running_on(one), running_on(other), same);
+  }
+  std::span<const Running> running_on(const Host& host) const {
+    if (host.site < 0) return {};
+    return deployment_.site().gpus[static_cast<std::size_t>(host.site)].running;
   }
 
   Fingerprint fingerprint() const {
@@ -145,7 +138,10 @@ class Repair {
   std::vector<int> hosts_;
   std::vector<int> relevant_;  // services that may be short
   long& budget_;
-  std::map<Fingerprint, int> failed_;  // creations left that did not suffice
+  struct Hash {
+    std::size_t operator()(const Fingerprint& print) const { return print.first; }
+  };
+  std::unordered_map<Fingerprint, int, Hash> failed_;  // creations left that did not suffice
 };
 
 // Which hosts of a window stay open, as sorted lists: as many as its GPUs allow. Hosts that run the

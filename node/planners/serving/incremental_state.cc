@@ -92,16 +92,16 @@ std::optional<std::vector<Tenant>> Deployment::displaced(int h, int spot, int se
   const Host& host = hosts_[partita::at(h)];
   const std::uint32_t slices = site_->spot(host.model, spot).slices;
   std::vector<Tenant> out;
-  std::vector<int> layout{spot};
   for (const Tenant& tenant : host.tenants) {
     const bool clash = (site_->spot(host.model, tenant.spot).slices & slices) != 0 ||
                        !site_->meet(service, tenant.service);
     if (clash && !tenant.kept) return std::nullopt;
-    if (clash)
-      out.push_back(tenant);
-    else
-      layout.push_back(tenant.spot);
+    if (clash) out.push_back(tenant);
   }
+  if (site_->pairwise || site_->unit(host.model).gpus > 1) return out;
+  std::vector<int> layout{spot};
+  for (const Tenant& tenant : host.tenants)
+    if (std::ranges::count(out, tenant) == 0) layout.push_back(tenant.spot);
   // Places that share no slice and still do not go together: the last ones give way.
   for (std::size_t i = host.tenants.size(); i-- > 0 && !site_->legal(host.model, layout);) {
     const Tenant& tenant = host.tenants[i];
@@ -112,6 +112,26 @@ std::optional<std::vector<Tenant>> Deployment::displaced(int h, int spot, int se
   }
   if (!site_->legal(host.model, layout)) return std::nullopt;
   return out;
+}
+
+// Sums are added up as add() and remove() do it.
+int Deployment::lacked_more(int h, int spot, int service, const std::vector<Tenant>& out) const {
+  const int model = host(h).model;
+  const auto more = [&](int s) {
+    double rate = this->rate(s);
+    int count = this->count(s);
+    for (const Tenant& tenant : out)
+      if (tenant.service == s) rate -= site_->rate(s, model, tenant.spot), --count;
+    if (s == service) rate += site_->rate(s, model, spot), ++count;
+    return std::max(0, site_->missing(s, rate, count)) - missing(s);
+  };
+  int sum = more(service);
+  for (auto one = out.begin(); one != out.end(); ++one)
+    if (one->service != service && std::ranges::none_of(out.begin(), one, [&](const Tenant& other) {
+          return other.service == one->service;
+        }))
+      sum += more(one->service);
+  return sum;
 }
 
 bool Deployment::spare(int h, const Tenant& tenant) const {

@@ -55,6 +55,8 @@ class Deployment {
   void remove(int h, Tenant tenant);
   // Whom a service on that place would displace; nothing when a created tenant is in the way.
   std::optional<std::vector<Tenant>> displaced(int h, int spot, int service) const;
+  // How many more instances all services lack once `service` is on that place and `out` are not.
+  int lacked_more(int h, int spot, int service, const std::vector<Tenant>& out) const;
   // Whether a service can do without one of its instances.
   bool spare(int h, const Tenant& tenant) const;
   // Drops created instances that nobody needs, makes the others as small as they may be, and closes

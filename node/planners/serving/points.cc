@@ -39,13 +39,11 @@ class RateOracle {
   }
 
   // What full batches that take at most so long carry.
-  std::optional<BestPoint> best_within(const plan::Service& service, Millis longest,
+  std::optional<BestPoint> best_within(const WorkloadProfile& profile, Millis longest,
                                        const hw::MigProfile& shape) const {
-    const auto found = entry_.profiles.find(service.model);
-    if (found == entry_.profiles.end() || longest.value <= 0) return std::nullopt;
     std::optional<BestPoint> best;
     for (const ProfilePoint& point :
-         std::ranges::equal_range(found->second.points, shape.gpcs, {}, &ProfilePoint::gpcs)) {
+         std::ranges::equal_range(profile.points, shape.gpcs, {}, &ProfilePoint::gpcs)) {
       if (point.latency > longest || !usable(point, shape)) continue;
       const Millis time = profile::batch_time(point);
       if (time > longest) continue;
@@ -206,9 +204,12 @@ PointTable points_within(const plan::ServingProblem& problem, const plan::FleetE
   PointTable table{.profiles = usable_profiles(problem, entry), .best = {}, .longest = longest};
   const RateOracle oracle(problem, entry);
   for (std::size_t s = 0; s < problem.services.size(); ++s) {
-    std::vector<std::optional<BestPoint>>& row = table.best.emplace_back();
-    for (const int p : table.profiles)
-      row.push_back(oracle.best_within(problem.services[s], longest[s], entry.gpu.profiles[at(p)]));
+    std::vector<std::optional<BestPoint>>& row = table.best.emplace_back(table.profiles.size());
+    const auto found = entry.profiles.find(problem.services[s].model);
+    if (found == entry.profiles.end() || longest[s].value <= 0) continue;
+    for (std::size_t k = 0; k < row.size(); ++k)
+      row[k] =
+          oracle.best_within(found->second, longest[s], entry.gpu.profiles[at(table.profiles[k])]);
   }
   return table;
 }

@@ -252,8 +252,9 @@ class PoolPlanner {
   // A plan whose pools hold, without bounds.
   Outcome pools(const PointPlanner& solve, bool one_mode) {
     if (auto reasons = unseen(problem_); !reasons.empty()) return refused(reasons);
-    make_modes();
-    if (auto reasons = unservable(problem_, modes_); !reasons.empty()) return refused(reasons);
+    PointTables widest = tables_within(problem_, columns_, kCaps[0], TokenSize::simulated, &sets_);
+    if (auto reasons = unservable(problem_, {widest}); !reasons.empty()) return refused(reasons);
+    make_modes(std::move(widest));
     auto fleet = make_fleet(problem_, modes_.front(), options_.rules);
     if (!fleet) return refused({{"fleet_size", "fleet", 0, kMaxClasses, fleet.error().message}});
     fleet_ = std::move(*fleet);
@@ -274,10 +275,13 @@ class PoolPlanner {
  private:
   const plan::Service& service(std::size_t s) const { return problem_.services[s]; }
 
-  // A service whose points are the same under two caps has them in the first mode only.
-  void make_modes() {
+  // A service whose points are the same under two caps has them in the first mode only. `widest`:
+  // those under the first cap, outside of which no other has any.
+  void make_modes(PointTables widest) {
     for (const double cap : kCaps) {
-      PointTables tables = tables_within(problem_, columns_, cap, TokenSize::simulated, &sets_);
+      PointTables tables =
+          cap == kCaps[0] ? std::move(widest)
+                          : tables_within(problem_, columns_, cap, TokenSize::simulated, &sets_);
       for (std::size_t s = 0; s < problem_.services.size(); ++s) {
         const bool known =
             std::any_of(modes_.begin(), modes_.end(), [&](const Modes::value_type& m) {
