@@ -135,6 +135,18 @@ Result<plan::ServingPlan> told(const Result<decide::Made<plan::ServingPlan>>& ma
   return plan;
 }
 
+// With numbers of GPUs that the node has, each once: groups that stand side by side nowhere keep
+// those that their planner counts by.
+Result<plan::ServingPlan> on_node(Result<plan::ServingPlan> plan, const plan::ServingPlan& node) {
+  if (!plan) return plan;
+  std::set<int> free;
+  for (const plan::PlannedGpu& gpu : node.gpus) free.insert(gpu.index);
+  for (const plan::PlannedGpu& gpu : plan->gpus)
+    if (free.erase(gpu.index) == 0)
+      return failed({ErrorCode::infeasible, "groups of GPUs find no place side by side", ""});
+  return plan;
+}
+
 }  // namespace
 
 plan::ServingPlan NodePlanner::empty_plan(const NodeRecord& node) const {
@@ -250,19 +262,20 @@ void NodePlanner::find_out(const plan::ServingProblem& problem, const plan::Serv
     auto plan = told(decide::make_plan(planners::serving::planners().front(), problem, options));
     // It counts its GPUs from 0: they become those of the node on which most of it runs.
     if (plan) plan = planners::serving::in_place_of(current, *std::move(plan), problem.fleet);
-    known.keeping = std::move(plan);
+    known.keeping = on_node(std::move(plan), current);
     return;
   }
   const std::vector<decide::LentPlace> lent = lent_of(ask.node);
   if (!known.keeping) {
     const plan::ServingPlan serves = serving_on(ask, ground_.profiles);
-    known.keeping = told(decide::make_plan_keeping(problem, current, serves, lent, options));
+    known.keeping =
+        on_node(told(decide::make_plan_keeping(problem, current, serves, lent, options)), current);
     known.is_all = known.keeping->has_value() || serves.services.empty();
   }
   if (known.enough(ask.moves)) return;
   auto anew = decide::make_plan_beside(problem, current, std::nullopt, lent, options);
   if (anew)
-    known.anew = told(std::move(anew->made));
+    known.anew = on_node(told(std::move(anew->made)), current);
   else
     known.anew = Result<plan::ServingPlan>(failed(anew.error()));
   known.in_turn =

@@ -42,12 +42,13 @@ class InPlace {
 
   // Whether there was room for the groups; nothing has changed otherwise.
   bool run() {
-    place_groups(true);
+    place_groups(Groups::stay);
     while ((!groups_placed() || pushed_ > 0) && there_.size() < std::min(room_.most, enough())) {
       add_gpu();
-      place_groups(true);
+      place_groups(Groups::stay);
     }
-    if (!groups_placed()) place_groups(false);
+    for (const Groups all : {Groups::move, Groups::close_up})
+      if (!groups_placed()) place_groups(all);
     if (!groups_placed()) return false;
     for (const auto& [w, from] : place_)
       for (std::size_t k = 0; k < at(group_of(*wanted_[w])); ++k)
@@ -57,6 +58,10 @@ class InPlace {
   }
 
  private:
+  // They stay where they run; go where they push least aside; begin one behind the other, so that
+  // no GPU is left between two of a domain.
+  enum class Groups { stay, move, close_up };
+
   void add_gpu() {
     int index = 0;
     auto at = there_.begin();
@@ -99,15 +104,15 @@ class InPlace {
     return std::ranges::all_of(groups_, [&](std::size_t w) { return place_.contains(w); });
   }
 
-  void place_groups(bool stay) {
+  void place_groups(Groups all) {
     taken_.assign(there_.size(), false);
     place_.clear();
     pushed_ = 0;
     for (const bool same : {true, false})
       for (const std::size_t w : groups_)
-        if (stay && !place_.contains(w)) put(w, running(w, same));
+        if (all == Groups::stay && !place_.contains(w)) put(w, running(w, same));
     for (const std::size_t w : groups_)
-      if (!place_.contains(w)) put(w, least_used(w));
+      if (!place_.contains(w)) put(w, all == Groups::close_up ? first_free(w) : least_used(w));
   }
 
   void put(std::size_t w, std::size_t from) {
@@ -121,6 +126,12 @@ class InPlace {
     return std::find(taken_.begin() + static_cast<std::ptrdiff_t>(from),
                      taken_.begin() + static_cast<std::ptrdiff_t>(from + size),
                      true) == taken_.begin() + static_cast<std::ptrdiff_t>(from + size);
+  }
+
+  std::size_t first_free(std::size_t w) const {
+    std::size_t from = 0;
+    while (from < there_.size() && !free(from, at(group_of(*wanted_[w])))) ++from;
+    return from;
   }
 
   // Where a group of its service and size runs; past the end: nowhere.

@@ -3,6 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "base/index.h"
+#include "base/rng.h"
+#include "base/test_rounds.h"
+
 namespace partita::planners::serving {
 namespace {
 
@@ -65,6 +72,51 @@ TEST(InPlace, WhereThereIsNoRoomInARowAllMove) {
   EXPECT_EQ(
       in_place_of(current, next, fleet(4)).gpus,
       (std::vector{on(0, "large", 2), on(2, "large", 2), on(3, "large", 2), on(4, "large", 2)}));
+}
+
+// A group of four in the middle of six, where it pushes least aside, leaves no two side by side.
+TEST(InPlace, GroupsCloseUpWhereTheyFindRoomInNoOtherWay) {
+  std::vector<plan::PlannedGpu> runs{on(0, "small", 1)}, wanted;
+  for (int g = 1; g < 5; ++g) runs.push_back(on(g, "large", 4)), wanted.push_back(runs.back());
+  runs.push_back(on(5, "other", 1));
+  wanted.push_back(on(6, "pair", 2)), wanted.push_back(on(7, "pair", 2));
+  const auto placed = in_place_of(plan_of(runs), plan_of(wanted), fleet(6)).gpus;
+  std::vector<plan::PlannedGpu> together;
+  for (int g = 0; g < 6; ++g) together.push_back(on(g, g < 4 ? "large" : "pair", g < 4 ? 4 : 2));
+  EXPECT_EQ(placed, together);
+}
+
+// Whatever runs where: groups that fit find places, on GPUs that there are.
+TEST(InPlace, WhatFitsHasPlaces) {
+  Rng rng(11);
+  const std::string names[] = {"a", "b", "c"};
+  for (int round = 0; round < test_rounds(3000); ++round) {
+    const int gpus = 2 + static_cast<int>(rng.below(6)), gap = static_cast<int>(rng.below(9));
+    const auto number = [&](int g) { return g < gap ? g : g + 1; };
+    const auto some = [&](bool in_order) {
+      std::vector<plan::PlannedGpu> all;
+      for (int left = gpus; left > 0;) {
+        int size = 1 << rng.below(3);
+        while (size > left) size /= 2;
+        const std::string& name = names[rng.below(3)];
+        for (int k = 0; k < size; ++k, --left) {
+          const int g = gpus - left;
+          all.push_back(on(in_order ? number(g) : g, name + std::to_string(size), size));
+        }
+      }
+      return all;
+    };
+    const auto runs = some(true);
+    const auto wanted = some(false);
+    const auto placed = in_place_of(plan_of(runs), plan_of(wanted), fleet(gpus)).gpus;
+    ASSERT_EQ(placed.size(), wanted.size());
+    for (int g = 0; g < gpus; ++g) ASSERT_EQ(placed[at(g)].index, number(g)) << round;
+    for (int g = 0; g < gpus;) {  // whole groups, one behind the other
+      const plan::PlannedInstance& first = placed[at(g)].instances.front();
+      for (const int end = g + first.group; g < end; ++g)
+        ASSERT_EQ(placed[at(g)].instances.front().service, first.service) << round;
+    }
+  }
 }
 
 TEST(InPlace, MoreGpusThanThereAreGetNewNumbers) {
