@@ -13,8 +13,8 @@ namespace partita::planners::serving {
 
 // `plan`, of the fleet, with the indices of GPUs of `current`, and of further ones, the first that
 // it does not name, where it has more or where groups find no node's GPUs in a row among them, as
-// far as the fleet has so many. Where that is not enough all groups move, at last so that they stand
-// close together; where that is not either, `plan` as it is, whose numbers may be of no GPU.
+// far as the fleet has so many. Where that is not enough all groups move, at last so that they
+// stand close together; where that is not either, `plan` as it is, whose numbers may be of no GPU.
 plan::ServingPlan in_place_of(const plan::ServingPlan& current, plan::ServingPlan plan,
                               const std::vector<plan::FleetEntry>& fleet);
 
