@@ -12,6 +12,8 @@ using client::kOk;
 using client::MadeNode;
 using client::NodeKind;
 
+constexpr std::size_t kEdge = 8;  // bytes of cudaGraphEdgeData
+
 std::vector<std::uint64_t> numbers(void* const* nodes, std::size_t count) {
   std::vector<std::uint64_t> made;
   for (std::size_t i = 0; i < count; ++i) made.push_back(number_of(nodes[i]));
@@ -19,7 +21,6 @@ std::vector<std::uint64_t> numbers(void* const* nodes, std::size_t count) {
 }
 
 bool are_plain(const void* edges, std::size_t count) {
-  constexpr std::size_t kEdge = 8;  // cudaGraphEdgeData
   const auto* bytes = static_cast<const unsigned char*>(edges);
   return edges == nullptr ||
          std::all_of(bytes, bytes + count * kEdge, [](unsigned char byte) { return byte == 0; });
@@ -169,7 +170,6 @@ Status tell_those(std::uint64_t graph, void** into, std::size_t* count, const Is
 
 // Edges as such, of as many as were told.
 Status tell_data(Status status, const void* nodes, void* data, const std::size_t* count) {
-  constexpr std::size_t kEdge = 8;  // cudaGraphEdgeData
   if (status != kOk || data == nullptr) return status;
   if (nodes == nullptr) return kInvalidValue;
   std::memset(data, 0, *count * kEdge);
