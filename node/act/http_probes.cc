@@ -1,6 +1,5 @@
 #include "act/http_probes.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -13,13 +12,6 @@ namespace {
 
 constexpr std::size_t kStatusEnd = 12;  // of "HTTP/1.1 200"
 
-// So that no name is looked up while others wait.
-bool is_address(const std::string& host) {
-  in6_addr room{};
-  return ::inet_pton(AF_INET, host.c_str(), &room) == 1 ||
-         ::inet_pton(AF_INET6, host.c_str(), &room) == 1;
-}
-
 }  // namespace
 
 Result<Url> parse_probe_url(const std::string& context, std::string_view text) {
@@ -27,6 +19,7 @@ Result<Url> parse_probe_url(const std::string& context, std::string_view text) {
   if (url.host == "localhost") url.host = "127.0.0.1";
   if (url.path.empty()) url.path = "/";
   if (url.tls) return bad_input(context, fmt::format("'{}': probes speak http, not https", text));
+  // So that no name is looked up while others wait.
   if (!is_address(url.host)) return bad_input(context, fmt::format("'{}' names no address", text));
   return url;
 }

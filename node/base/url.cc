@@ -1,5 +1,6 @@
 #include "base/url.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,6 +59,12 @@ Result<Url> parse_url_prefix(const std::string& context, std::string_view text) 
     return bad_input(context, fmt::format("'{}' has a query; paths are to follow it", text));
   while (url.path.ends_with('/')) url.path.pop_back();
   return url;
+}
+
+bool is_address(const std::string& host) {
+  in6_addr number{};
+  return ::inet_pton(AF_INET, host.c_str(), &number) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &number) == 1;
 }
 
 std::string authority_of(const Url& url) {

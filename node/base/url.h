@@ -23,6 +23,8 @@ struct Url {
 Result<Url> parse_url(const std::string& context, std::string_view text);
 // The same for a server whose paths follow: without a query, and without slashes at the end.
 Result<Url> parse_url_prefix(const std::string& context, std::string_view text);
+// Whether it is an address of IPv4 or IPv6 (without brackets) rather than a name.
+bool is_address(const std::string& host);
 // As in a Host header: "localhost:8080", "[::1]:8080".
 std::string authority_of(const Url& url);
 

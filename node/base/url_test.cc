@@ -28,6 +28,12 @@ TEST(Url, RequestsNameThePathAndTheHost) {
   EXPECT_EQ(percent_encoded("GPU-1/ä b"), "GPU-1%2F%C3%A4%20b");
 }
 
+TEST(Url, AddressesAreNoNames) {
+  for (const char* address : {"127.0.0.1", "::1", "fd00::17"}) EXPECT_TRUE(is_address(address));
+  for (const char* name : {"", "localhost", "n17.lan", "[::1]", "10.0.0", "10.0.0.256", "::g"})
+    EXPECT_FALSE(is_address(name)) << name;
+}
+
 TEST(Url, APrefixHasNoQueryAndNoSlashAtItsEnd) {
   EXPECT_EQ(parse_url_prefix("u", "http://h/a/b//")->path, "/a/b");
   EXPECT_EQ(parse_url_prefix("u", "http://h/")->path, "");

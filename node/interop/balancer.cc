@@ -1,6 +1,5 @@
 #include "interop/balancer.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "base/form.h"
 #include "base/parse_number.h"
+#include "base/url.h"
 #include "interop/yaml_text.h"
 
 namespace partita::interop {
@@ -51,12 +51,6 @@ bool is_plain(const std::string& name) {
 std::string bare(const std::string& host) {
   const bool bracketed = host.starts_with('[') && host.ends_with(']');
   return bracketed ? host.substr(1, host.size() - 2) : host;
-}
-
-bool is_ip(const std::string& host) {
-  in6_addr number{};
-  return inet_pton(AF_INET, host.c_str(), &number) == 1 ||
-         inet_pton(AF_INET6, bare(host).c_str(), &number) == 1;
 }
 
 Result<void> check(BalancedServices services, BalancerKind kind) {
@@ -347,7 +341,7 @@ std::vector<std::string> leave_out_unfit(BalancedServices& services, BalancerKin
       for (std::string* address : {&node.http, &node.grpc}) {
         if (address->empty()) continue;
         const auto fine = parse_address(node.node, *address);
-        if (fine && (kind != BalancerKind::envoy || is_ip(fine->host))) continue;
+        if (fine && (kind != BalancerKind::envoy || is_address(bare(fine->host)))) continue;
         const std::string said =
             fine ? fmt::format("the gateway of {} is '{}', and Envoy's endpoints are IP addresses",
                                node.node, *address)

@@ -1,6 +1,5 @@
 #include "base/http/http_stream.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -61,12 +60,6 @@ Result<SslContext> context_of(const TlsWishes& wishes) {
     return bad_input(wishes.ca_file.empty() ? "TLS" : wishes.ca_file,
                      "cannot read the certificates to trust: " + ssl_reason());
   return context;
-}
-
-bool is_address(const std::string& host) {
-  std::array<char, sizeof(in6_addr)> room{};
-  return ::inet_pton(AF_INET, host.c_str(), room.data()) == 1 ||
-         ::inet_pton(AF_INET6, host.c_str(), room.data()) == 1;
 }
 
 Moved plain_result(ssize_t count) {
