@@ -9,6 +9,7 @@
 #include "base/descriptor.h"
 #include "base/unix_socket.h"
 #include "commands.h"
+#include "fleet/brain/counting.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/part_services.h"
 #include "fleet/brain/status.h"

@@ -8,6 +8,7 @@
 #include "base/nearest.h"
 #include "control/desired.h"
 #include "decide/traces.h"
+#include "fleet/brain/counting.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/part_services.h"
 #include "fleet/brain/status.h"

@@ -7,9 +7,10 @@
 // carry it instead: so no part waits for one that waits. A node that is not there, is drained or
 // cannot carry out its part is not counted on. `survive`: without any one node (rack, zone, feed)
 // the others are planned for the whole rate. Where there is not room for all, rates come before
-// margins, and each by priority: margins, then services of less priority make room. Terms that no
-// node could carry change nothing: such a service goes on by those that it has. Nor does anything
-// change on a node with a GPU of which this leader has no profiles.
+// margins, and each by priority: margins (what others carry by now is enough), then services of
+// less priority make room. Terms that no node could carry change nothing: such a service goes on by
+// those that it has. Nor does anything change on a node with a GPU of which this leader has no
+// profiles.
 #pragma once
 
 #include <map>
@@ -46,6 +47,7 @@ struct Decision {
 };
 
 class ServicesRead;
+struct WantedRead;
 
 class Leader {
  public:
@@ -58,39 +60,14 @@ class Leader {
   ServicesRead& services();
 
  private:
-  class Sight;
   class Work;
-  struct Read;  // of the services file, as long as it is the same
   NodePlanner planner_;
-  std::unique_ptr<Read> read_;
+  std::unique_ptr<WantedRead> read_;
 };
 
 // The document `kind: FleetDecision`, and the same for people.
 std::string decision_json(const Decision& decision);
 std::string decision_text(const Decision& decision);
 DocumentKind decision_kind();
-
-// What a service needs: its rate in the file, or by what arrived lately at all gateways, on steps
-// of a tenth.
-double need_of(const plan::Service& service, double arrived_rps);
-
-// The rate missing of a service that nodes carry like this, and that shall be so after any one
-// domain is lost. `by_domain`: rates.
-double missing_of(double need_rps, const std::map<std::string, double>& by_domain, bool survive);
-// What a node counts as, where so much may be lost at once. `feeds`: feeds_of the tree of power.
-std::string domain_of(const NodeRecord& node, Survive survive,
-                      const std::map<std::string, std::string>& feeds);
-// No node says the rack, zone or feed that may be lost, a sentence; empty: some do.
-std::string why_own_domains(const FleetView& view);
-// Refuses, as FILE:LINE, a service that no GPU of the fleet could carry, whatever else is on it.
-// Where profiles of one of its GPU models are not known, or it has no nodes and none are, nothing
-// is refused.
-Result<void> check_carriable(const FleetGround& ground, const FleetView& view,
-                             const std::vector<plan::Service>& services, const std::string& file);
-// Models of GPUs that nodes have for services, sorted.
-std::vector<std::string> gpu_models(const FleetView& view);
-// Why a node gets more only where no other has room: its GPUs draw nearly all of their budget.
-// Empty: it does not come last.
-std::string why_last(const FleetView& view, const std::string& node);
 
 }  // namespace partita::fleet

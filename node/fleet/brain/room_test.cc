@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "base/test_rounds.h"
+#include "fleet/brain/counting.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/part_services.h"
 #include "fleet/brain/status.h"
@@ -64,6 +65,65 @@ TEST(Room, WhoAsksForMoreGetsNoLess) {
       before = std::max(now, before);
     }
   }
+}
+
+// A GPU of the node is gone, and with it what its instances carried.
+void lose_gpu(NodeRecord& node, const Part& part, int index) {
+  for (NodeGpu& gpu : node.gpus)
+    if (gpu.index == index) gpu.unusable = "it is lost";
+  for (Carried& one : node.carries) {
+    double all = 0, left = 0;
+    for (const plan::PlannedGpu& gpu : part.plan.gpus)
+      for (const plan::PlannedInstance& instance : gpu.instances)
+        if (instance.service == one.service) {
+          all += instance.throughput.value;
+          left += gpu.index == index ? 0 : instance.throughput.value;
+        }
+    one.rate_rps *= all > 0 ? left / all : 0;
+  }
+  std::erase_if(node.carries, [](const Carried& one) { return one.rate_rps <= 0; });
+  std::erase_if(node.runs, [&](const plan::PlannedGpu& gpu) { return gpu.index == index; });
+}
+
+// Nodes of two and of four GPUs, on which services of one GPU leave a model of four little room. A
+// node is lost, and a GPU of another: whoever has what it needs at the end had at all times what it
+// had after that, in whatever order parts are carried out.
+TEST(Room, IsMadeOutOfWhatOthersCarryByThen) {
+  int made = 0;
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(test_rounds(60)); ++seed) {
+    Rng rng(seed);
+    TestFleet fleet(0, 0, language_ground_of_tests());
+    for (int n = 0; n < 7; ++n) {
+      const NodeRecord node = node_of_tests(fmt::format("n{}", n), n < 3 ? 4 : 2);
+      fleet.view.nodes[node.node] = node;
+    }
+    fleet.view.wanted->survive = Survive::node;
+    Rates rates{{"quad", 2 + 10 * rng.uniform()}};
+    for (const char* service : {"a", "b", "lm0", "lm1"})
+      rates[service] = service[0] == 'l' ? 3 + 20 * rng.uniform() : 500 + 2000 * rng.uniform();
+    fleet.want(rates);
+    fleet.settle();
+    fleet.view.nodes.erase(fmt::format("n{}", rng.below(3)));
+    auto node = fleet.view.nodes.begin();
+    std::advance(node, rng.below(6));
+    if (!fleet.view.parts.contains(node->first)) continue;
+    const Part loser = fleet.view.parts.at(node->first);
+    lose_gpu(node->second, loser, static_cast<int>(rng.below(2)));
+    Rates had;  // of those that this node does not plan anew
+    for (const auto& [service, rate] : rates)
+      if (!rates_of(loser).contains(service)) had[service] = std::min(rate, fleet.carried(service));
+    for (int step = 0; step < 12; ++step) {
+      const Decision decision = fleet.decide();
+      for (const Part& part : decision.parts) made += part.cause.starts_with("room for ") ? 1 : 0;
+      for (const ServiceOutlook& one : decision.services)
+        if (one.planned_rps < rates.at(one.name) * (1 - 1e-6)) had.erase(one.name);
+      fleet.carry_out_random(rng);
+      for (const auto& [service, rate] : had)
+        EXPECT_GE(fleet.carried(service), rate * (1 - 1e-6)) << "seed " << seed << " " << service;
+    }
+    fleet.settle();
+  }
+  EXPECT_GT(made, 0);
 }
 
 // ---- terms that no node could carry

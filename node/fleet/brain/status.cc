@@ -9,6 +9,7 @@
 #include "base/append.h"
 #include "base/form_rules.h"
 #include "base/table.h"
+#include "fleet/brain/counting.h"
 #include "fleet/brain/leader.h"
 #include "fleet/brain/part_services.h"
 

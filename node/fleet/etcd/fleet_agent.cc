@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "fleet/brain/counting.h"
 #include "fleet/brain/documents.h"
 #include "fleet/brain/member.h"
 #include "fleet/brain/peers.h"
