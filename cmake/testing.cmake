@@ -80,11 +80,13 @@ function(unit_test)
 endfunction()
 
 # python_test(NAME cli.cli_test SOURCE cli_test.py [ARGUMENTS ...] [LABELS ...]): one ctest entry; the script
-# finds the built program in the environment variable PARTITA.
+# finds the built program in the environment variable PARTITA. Scripts begin first, the longest of all before the
+# others: they take up to minutes, most of them waiting, beside which the short tests run.
 function(python_test)
   cmake_parse_arguments(T "" "NAME;SOURCE" "ARGUMENTS;LABELS" ${ARGN})
   register_sources(${T_SOURCE})
   add_test(NAME ${T_NAME} COMMAND ${Python3_EXECUTABLE} ${T_SOURCE} ${T_ARGUMENTS})
-  set_tests_properties(${T_NAME} PROPERTIES TIMEOUT 900 LABELS "${T_LABELS}" SKIP_RETURN_CODE 77
+  file(SIZE ${T_SOURCE} length)
+  set_tests_properties(${T_NAME} PROPERTIES TIMEOUT 900 COST ${length} LABELS "${T_LABELS}" SKIP_RETURN_CODE 77
                        ENVIRONMENT "PARTITA=${CMAKE_BINARY_DIR}/partita;PYTHONDONTWRITEBYTECODE=1")
 endfunction()
