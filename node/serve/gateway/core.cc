@@ -10,6 +10,7 @@
 #include "base/index.h"
 #include "serve/gateway/core_impl.h"
 #include "serve/gateway/pipelines.h"
+#include "serve/gateway/worker_desk.h"
 #include "serve/wire/slot_trace.h"
 
 namespace partita::serve {
@@ -291,9 +292,6 @@ Core::Impl::Impl(Loop& the_loop, CoreOptions the_options,
     housekeeping->at(now + kLookEvery);
   });
   housekeeping->at(Loop::now_ns() + kLookEvery);
-  send_frame = [this](WorkerId worker, const Frame& frame) { links->send(worker, encode(frame)); };
-  hang_watch =
-      std::make_unique<Loop::Timer>(loop, [this](std::int64_t due) { look_for_hanging(due); });
 }
 
 std::shared_ptr<LiveService> Core::Impl::find(std::string_view name) const {
@@ -324,7 +322,7 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
     if (const std::string line = follow_cache(*here, options); !line.empty()) say(line);
     if (here->trial) here->trial->canary.promise(nanos_of(slo_of(service)));
     here->brain.configure(settings_of(service, options, !here->streams()));
-    follow_segments(here);
+    workers->follow_segments(*here);
     step(here);
   }
   for (auto entry = services.begin(); entry != services.end();) {
@@ -336,26 +334,13 @@ void Core::Impl::serve(const std::vector<ServedService>& wanted) {
       remove(*service);
     }
   }
-  changed();
-}
-
-// Workers on devices that are no longer the service's get nothing more.
-void Core::Impl::follow_segments(const std::shared_ptr<LiveService>& service) {
-  for (auto& [worker, seat] : seats) {
-    if (seat.service != service || !seat.placed) continue;
-    const bool assigned =
-        std::any_of(service->wanted.segments.begin(), service->wanted.segments.end(),
-                    [&](const ServedSegment& segment) { return segment.device == seat.device; });
-    if (!assigned) leave(worker, seat);
-  }
+  workers->changed();
 }
 
 void Core::Impl::remove(LiveService& service) {
   service.removed = true;
   if (service.cache) service.cache->flights.clear();
-  for (auto& [worker, seat] : seats) {
-    if (seat.service.get() == &service) links->send(worker, encode(Drain{}));
-  }
+  workers->drain(service);
   std::vector<RequestId> open;
   for (auto& [id, request] : requests.by_id) {
     if (request.service.get() == &service && request.state == LiveRequest::State::submitted)
@@ -380,9 +365,9 @@ void Core::Impl::step(const std::shared_ptr<LiveService>& service) {
   service->stepping = true;
   while (std::exchange(service->step_again, false)) {
     Outputs outputs = service->brain.step(Loop::now_ns());
-    for (Batch& batch : outputs.run) run_batch(*service, std::move(batch));
+    for (Batch& batch : outputs.run) workers->run(*service, std::move(batch));
     for (const WorkerId worker : outputs.drain)
-      service->moves.drain(ground_of(*service, send_frame), worker);
+      service->moves.drain(ground_of(*service, workers->send_frame()), worker);
     if (outputs.wake_at == plan::kForever)
       service->timer->cancel();
     else
@@ -394,22 +379,6 @@ void Core::Impl::step(const std::shared_ptr<LiveService>& service) {
     }
   }
   service->stepping = false;
-}
-
-void Core::Impl::run_batch(LiveService& service, Batch batch) {
-  Run run{.batch = batch.id, .deadline = batch.deadline};
-  run.slots.reserve(batch.items.size());
-  for (const Item& item : batch.items) {
-    LiveRequest& asked = requests.at(item.request);
-    run.slots.push_back(asked.slots[item.index]);
-    if (asked.waits) begun(asked);
-  }
-  encode_run(run, run_frame);
-  links->send(batch.worker, run_frame);
-  service.batches.emplace(batch.id, std::move(batch));
-  if (hang_watch->pending()) return;  // and looks at all that run by then
-  const Nanos overdue = service.brain.pool().first_overdue(hang_after(service, options));
-  if (overdue != plan::kForever) hang_watch->at(overdue);
 }
 
 void Core::Impl::finish(const Finished& finished) {
@@ -426,7 +395,7 @@ void Core::Impl::finish(const Finished& finished) {
       asked.sequence ? service.sequences.find(*asked.sequence) : nullptr;
   const bool own = sequence != nullptr && sequence->number == asked.step.sequence;
   const bool lost = own && sequence->state == Sequences::State::lost;
-  if (own && asked.step.ends) end_sequence(asked, finished.outcome, send_frame);
+  if (own && asked.step.ends) end_sequence(asked, finished.outcome, workers->send_frame());
   judge(senders, asked, finished.outcome);
   if (const std::string said = note_answer(asked, finished.outcome == Outcome::done, latency);
       !said.empty())
@@ -671,13 +640,7 @@ void Core::Impl::release(RequestId id) {
   }
   if (submitted) {
     desk.leave(asked);
-    std::map<BatchId, std::vector<std::uint32_t>> cancelled;
-    for (const auto& [batch, index] : service->brain.cancel(id)) cancelled[batch].push_back(index);
-    for (auto& [batch, items] : cancelled) {
-      const auto found = service->batches.find(batch);
-      if (found != service->batches.end())
-        links->send(found->second.worker, encode(Cancel{batch, std::move(items)}));
-    }
+    workers->cancel(*service, service->brain.cancel(id));
   }
   // What a worker may still write to stays taken until its batch has ended.
   if (service->brain.running(id)) {
@@ -732,22 +695,20 @@ Result<std::unique_ptr<Core>> Core::open(Loop& loop, const CoreOptions& options,
                                          std::function<void(const std::string&)> say) {
   auto impl = std::make_unique<Impl>(loop, options, std::move(say));
   Impl* inside = impl.get();
-  Result<std::unique_ptr<WorkerLinks>> links = WorkerLinks::open(
-      loop, options.link_path,
-      {.heard = [inside](WorkerId worker, const UnixPeer& peer,
-                         Frame frame) { inside->heard(worker, peer, std::move(frame)); },
-       .gone = [inside](WorkerId worker, const std::string& why) { inside->gone(worker, why); }});
-  if (!links) return failed(links.error());
-  impl->links = *std::move(links);
+  inside->workers = TRY(WorkerDesk::open(
+      {.loop = loop,
+       .options = inside->options,
+       .services = inside->services,
+       .requests = inside->requests,
+       .caches = inside->desk,
+       .step = [inside](const std::shared_ptr<LiveService>& one) { inside->step(one); },
+       .doubt = [inside](const std::vector<Item>& had) { inside->doubt_senders(had); },
+       .say = inside->say}));
   std::unique_ptr<Core> core(new Core(std::move(impl)));
   inside->joint_doors = {
       .find = [inside](const std::string& service) { return inside->find(service); },
-      .tell =
-          [inside](const LiveService& service, const Joint& joint, int descriptor) {
-            for (const auto& [worker, seat] : inside->seats)
-              if (seat.service.get() == &service)
-                inside->links->send(worker, encode(joint), descriptor);
-          }};
+      .tell = [inside](const LiveService& service, const Joint& joint,
+                       int descriptor) { inside->workers->tell(service, joint, descriptor); }};
   inside->pipelines = std::make_unique<Pipelines>(loop, *core, member_doors(inside), inside->say);
   return core;
 }
@@ -763,7 +724,10 @@ void Core::serve(const std::vector<ServedService>& services) {
 }
 void Core::close_doors() { impl_->closed = true; }
 bool Core::idle() const { return impl_->requests.by_id.empty() && impl_->pipelines->idle(); }
-void Core::on_change(std::function<void()> function) { impl_->on_change = std::move(function); }
+void Core::on_change(std::function<void()> function) {
+  impl_->workers->on_change(std::move(function));
+}
+std::vector<WorkerView> Core::worker_views() const { return impl_->workers->views(); }
 
 namespace {
 
@@ -798,7 +762,7 @@ std::vector<ServiceView> Core::service_views() const {
   return views;
 }
 
-const std::deque<WorkerLoss>& Core::losses() const { return impl_->losses; }
+const std::deque<WorkerLoss>& Core::losses() const { return impl_->workers->losses(); }
 
 std::vector<std::string> Core::services() const {
   std::vector<std::string> names = impl_->pipelines->names();
@@ -934,25 +898,10 @@ void Core::Impl::look_after(Nanos now) {
     const double rate = came * 1e9 / kLookEvery;
     service->offered_before = offered;
     service->rate_rps += kRateWeight * (rate - service->rate_rps);
-    expire_sequences(*service, send_frame, now);
+    expire_sequences(*service, workers->send_frame(), now);
     if (const std::string said = look_at_trial(*service, now); !said.empty()) say(said);
-    for (const auto& [batch, abandoned] : service->abandoned) {
-      const auto seat = seats.find(abandoned.worker);
-      if (loop.awake_ns() - abandoned.since > options.dead_after && seat != seats.end())
-        end(abandoned.worker, seat->second, "its batch does not end");
-    }
   }
-  for (auto& [worker, seat] : seats) {
-    const Nanos ago = links->heard_ago(worker);
-    const bool silent = ago > options.silent_after;
-    if (silent != seat.silent && seat.state == Seat::State::ready) {
-      seat.silent = silent;
-      seat.service->brain.suspend(worker, silent || seat.hangs);
-      step(seat.service);
-      changed();
-    }
-    if (ago > options.dead_after) end(worker, seat, "it does not answer any more");
-  }
+  workers->look_after();
 }
 
 }  // namespace partita::serve

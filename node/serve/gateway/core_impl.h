@@ -21,7 +21,6 @@
 #include "serve/gateway/senders.h"
 #include "serve/gateway/sequence_moves.h"
 #include "serve/gateway/slot_pool.h"
-#include "serve/gateway/worker_links.h"
 #include "sim/histogram.h"
 
 namespace partita::serve {
@@ -110,8 +109,6 @@ inline constexpr std::uint32_t kNoSlot = UINT32_MAX;
 
 // How late a batch may be before its worker counts as hanging.
 Nanos hang_after(const LiveService& service, const CoreOptions& options);
-
-struct Seat;
 
 struct LiveRequest {
   enum class State : std::uint8_t { open, submitted, finished, released };
@@ -217,21 +214,6 @@ class CacheDesk {
   RequestDigest digest_;
 };
 
-// A worker that has said HELLO.
-struct Seat {
-  enum class State : std::uint8_t { warming, ready, leaving };
-  std::shared_ptr<LiveService> service;
-  std::string device;
-  int index = 0;
-  std::int64_t pid = 0;
-  State state = State::warming;
-  int max_batch = 1;
-  bool placed = false;  // started by the supervisor, on a device of the assignment
-  bool silent = false;  // suspended; and so while it
-  bool hangs = false;   // has batches that were taken back
-  bool ended = false;   // we have killed it
-};
-
 // What was decided while this gateway ran, and while the one before did (core_choices.cc).
 class Choices {
  public:
@@ -254,6 +236,7 @@ class Choices {
 };
 
 class Pipelines;
+class WorkerDesk;
 
 struct Core::Impl {
   Impl(Loop& the_loop, CoreOptions the_options, std::function<void(const std::string&)> the_say);
@@ -261,10 +244,8 @@ struct Core::Impl {
   // ---- services
   void serve(const std::vector<ServedService>& wanted);
   void remove(LiveService& service);
-  void follow_segments(const std::shared_ptr<LiveService>& service);
   std::shared_ptr<LiveService> find(std::string_view name) const;
   void step(const std::shared_ptr<LiveService>& service);
-  void run_batch(LiveService& service, Batch batch);
   void finish(const Finished& finished);
 
   // ---- requests
@@ -276,46 +257,24 @@ struct Core::Impl {
   void copy_to_canary(const LiveRequest& asked);
   void doubt_senders(const std::vector<Item>& had);
 
-  // ---- workers
-  void heard(WorkerId worker, const UnixPeer& peer, Frame frame);
-  void greet(WorkerId worker, const UnixPeer& peer, const Hello& hello);
-  std::string admit_model(LiveService& service, const ModelSpec& model);
-  void ready(WorkerId worker, Seat& seat, const Ready& ready);
-  void done(WorkerId worker, Seat& seat, const Done& done);
-  void part(Seat& seat, const Part& part);
-  void leave(WorkerId worker, Seat& seat);
-  void refuse(WorkerId worker, const std::string& why);
-  void gone(WorkerId worker, const std::string& why);
-  void take_back(WorkerId worker, Seat& seat);
-  void move_to_fresh_slot(const Item& item, Abandoned& abandoned);
-  void look_for_hanging(Nanos due);
-  void awake_again(WorkerId worker, Seat& seat);
   void look_after(Nanos now);
-  void end(WorkerId worker, Seat& seat, const std::string& why);
-  void changed();
 
   Loop& loop;
   CoreOptions options;
   Choices choices;
   std::function<void(const std::string&)> say;
-  std::function<void()> on_change;
-  bool change_posted = false;
   bool closed = false;
-  std::unique_ptr<WorkerLinks> links;
   Services services;
   std::map<std::string, std::string, std::less<>> sets;  // whose set a model is of
-  std::map<WorkerId, Seat> seats;
   LiveRequests requests;
-  std::string run_frame;  // reused
-  SequenceMoves::Send send_frame;
   Senders senders;
   Keys keys;
   CacheDesk desk;
+  std::unique_ptr<WorkerDesk> workers;
   std::unique_ptr<Pipelines> pipelines;
   JointDoors joint_doors;
   std::vector<std::shared_ptr<Joints>> retired;  // some of its slots are in use still
-  std::deque<WorkerLoss> losses;
-  std::unique_ptr<Loop::Timer> housekeeping, hang_watch;
+  std::unique_ptr<Loop::Timer> housekeeping;
 };
 
 }  // namespace partita::serve

@@ -1,4 +1,5 @@
-// The workers' side of Core: from HELLO to DRAINED.
+#include "serve/gateway/worker_desk.h"
+
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -9,7 +10,6 @@
 #include "base/cases.h"
 #include "base/index.h"
 #include "base/parse_number.h"
-#include "serve/gateway/core_impl.h"
 
 namespace partita::serve {
 namespace {
@@ -56,38 +56,102 @@ bool sound(const std::vector<CurvePoint>& curve) {
   return std::ranges::all_of(curve, [](const CurvePoint& one) { return one.nanos >= 1; });
 }
 
-std::string named(const Seat& seat) {
-  return fmt::format("worker {} of {} on {}, process {}", seat.index, seat.service->wanted.name,
-                     seat.device, seat.pid);
-}
-
 }  // namespace
 
-void Core::Impl::changed() {
-  if (change_posted || !on_change) return;
-  change_posted = true;
-  loop.post([this] {
-    change_posted = false;
-    on_change();
+std::string WorkerDesk::Seat::name() const {
+  return fmt::format("worker {} of {} on {}, process {}", index, service->wanted.name, device, pid);
+}
+
+WorkerDesk::WorkerDesk(Ground ground)
+    : ground_(std::move(ground)),
+      send_frame_(
+          [this](WorkerId worker, const Frame& frame) { links_->send(worker, encode(frame)); }),
+      hang_watch_(std::make_unique<Loop::Timer>(
+          ground_.loop, [this](std::int64_t due) { look_for_hanging(due); })) {}
+
+Result<std::unique_ptr<WorkerDesk>> WorkerDesk::open(Ground ground) {
+  std::unique_ptr<WorkerDesk> made(new WorkerDesk(std::move(ground)));
+  WorkerDesk* const desk = made.get();
+  made->links_ = TRY(WorkerLinks::open(
+      desk->ground_.loop, desk->ground_.options.link_path,
+      {.heard = [desk](WorkerId worker, const UnixPeer& peer,
+                       Frame frame) { desk->heard(worker, peer, std::move(frame)); },
+       .gone = [desk](WorkerId worker, const std::string& why) { desk->gone(worker, why); }}));
+  return made;
+}
+
+void WorkerDesk::run(LiveService& service, Batch batch) {
+  Run run{.batch = batch.id, .deadline = batch.deadline};
+  run.slots.reserve(batch.items.size());
+  for (const Item& item : batch.items) {
+    LiveRequest& asked = ground_.requests.at(item.request);
+    run.slots.push_back(asked.slots[item.index]);
+    if (asked.waits) begun(asked);
+  }
+  encode_run(run, run_frame_);
+  links_->send(batch.worker, run_frame_);
+  service.batches.emplace(batch.id, std::move(batch));
+  if (hang_watch_->pending()) return;  // and looks at all that run by then
+  const Nanos overdue = service.brain.pool().first_overdue(hang_after(service, ground_.options));
+  if (overdue != plan::kForever) hang_watch_->at(overdue);
+}
+
+void WorkerDesk::cancel(LiveService& service,
+                        const std::vector<std::pair<BatchId, std::uint32_t>>& rows) {
+  std::map<BatchId, std::vector<std::uint32_t>> cancelled;
+  for (const auto& [batch, index] : rows) cancelled[batch].push_back(index);
+  for (auto& [batch, items] : cancelled) {
+    const auto found = service.batches.find(batch);
+    if (found != service.batches.end())
+      links_->send(found->second.worker, encode(Cancel{batch, std::move(items)}));
+  }
+}
+
+void WorkerDesk::follow_segments(const LiveService& service) {
+  for (auto& [worker, seat] : seats_) {
+    if (seat.service.get() != &service || !seat.placed) continue;
+    const bool assigned =
+        std::any_of(service.wanted.segments.begin(), service.wanted.segments.end(),
+                    [&](const ServedSegment& segment) { return segment.device == seat.device; });
+    if (!assigned) leave(worker, seat);
+  }
+}
+
+void WorkerDesk::drain(const LiveService& service) {
+  for (auto& [worker, seat] : seats_)
+    if (seat.service.get() == &service) links_->send(worker, encode(Drain{}));
+}
+
+void WorkerDesk::tell(const LiveService& service, const Joint& joint, int descriptor) {
+  for (const auto& [worker, seat] : seats_)
+    if (seat.service.get() == &service) links_->send(worker, encode(joint), descriptor);
+}
+
+void WorkerDesk::changed() {
+  if (change_posted_ || !on_change_) return;
+  change_posted_ = true;
+  ground_.loop.post([this] {
+    change_posted_ = false;
+    on_change_();
   });
 }
 
-void Core::Impl::refuse(WorkerId worker, const std::string& why) {
-  say(fmt::format("a worker is refused: {}", why));
-  links->send(worker, encode(Refused{why.substr(0, 1000)}));
-  links->close(worker);
-  if (seats.contains(worker)) gone(worker, why);
+void WorkerDesk::refuse(WorkerId worker, const std::string& why) {
+  ground_.say(fmt::format("a worker is refused: {}", why));
+  links_->send(worker, encode(Refused{why.substr(0, 1000)}));
+  links_->close(worker);
+  if (seats_.contains(worker)) gone(worker, why);
 }
 
-void Core::Impl::heard(WorkerId worker, const UnixPeer& peer, Frame heard) {
+void WorkerDesk::heard(WorkerId worker, const UnixPeer& peer, Frame heard) {
   if (const Hello* hello = std::get_if<Hello>(&heard)) return greet(worker, peer, *hello);
-  const auto found = seats.find(worker);
-  if (found == seats.end()) return refuse(worker, "it did not say HELLO first");
+  const auto found = seats_.find(worker);
+  if (found == seats_.end()) return refuse(worker, "it did not say HELLO first");
   Seat& seat = found->second;
   const auto of_state = [&](const auto& frame) {
     const std::shared_ptr<LiveService> service = seat.service;
-    service->moves.hear(ground_of(*service, send_frame), worker, frame);
-    step(service);
+    service->moves.hear(ground_of(*service, send_frame_), worker, frame);
+    ground_.step(service);
   };
   std::visit(Cases{[&](const Ready& frame) { ready(worker, seat, frame); },
                    [&](const Done& frame) { done(worker, seat, frame); },
@@ -101,7 +165,7 @@ void Core::Impl::heard(WorkerId worker, const UnixPeer& peer, Frame heard) {
 }
 
 // Empty, or why that model cannot be what the service serves now.
-std::string Core::Impl::admit_model(LiveService& service, const ModelSpec& model) {
+std::string WorkerDesk::admit_model(LiveService& service, const ModelSpec& model) {
   if (const Result<void> checked = check_model("the model", model); !checked)
     return to_string(checked.error());
   const bool fits = service.slots && service.slots->model().kind == model.kind &&
@@ -111,7 +175,7 @@ std::string Core::Impl::admit_model(LiveService& service, const ModelSpec& model
                     service.slots->model().outputs == model.outputs;
   if (fits) return "";
   if (service.slots) {
-    const bool others = std::any_of(seats.begin(), seats.end(), [&](const auto& entry) {
+    const bool others = std::any_of(seats_.begin(), seats_.end(), [&](const auto& entry) {
       return entry.second.service.get() == &service;
     });
     if (others || !service.slots->unused()) {
@@ -119,17 +183,18 @@ std::string Core::Impl::admit_model(LiveService& service, const ModelSpec& model
                          service.wanted.name);
     }
   }
-  Result<SlotPool> slots = SlotPool::make(model, options.memory_bytes, kMostSlots);
+  Result<SlotPool> slots = SlotPool::make(model, ground_.options.memory_bytes, kMostSlots);
   if (!slots) return to_string(slots.error());
   service.slots.emplace(*std::move(slots));
   return "";
 }
 
-void Core::Impl::greet(WorkerId worker, const UnixPeer& peer, const Hello& hello) {
-  if (seats.contains(worker)) return refuse(worker, "it said HELLO twice");
-  const std::shared_ptr<LiveService> service = find(hello.service);
-  if (!service)
+void WorkerDesk::greet(WorkerId worker, const UnixPeer& peer, const Hello& hello) {
+  if (seats_.contains(worker)) return refuse(worker, "it said HELLO twice");
+  const auto assigned = ground_.services.find(hello.service);
+  if (assigned == ground_.services.end())
     return refuse(worker, fmt::format("no service '{}' is assigned here", hello.service));
+  const std::shared_ptr<LiveService> service = assigned->second;
   std::string fault = admit_model(*service, hello.model);
   if (fault.empty() && hello.model.set != service->wanted.models.has_value())
     fault = fmt::format("'{}' is {}", hello.service,
@@ -150,18 +215,19 @@ void Core::Impl::greet(WorkerId worker, const UnixPeer& peer, const Hello& hello
   }
   service->model = hello.model;
   forget_answers(*service);  // its model may be another one
-  if (const std::string line = follow_cache(*service, options); !line.empty()) say(line);
-  service->brain.configure(settings_of(service->wanted, options, !service->streams()));
+  if (const std::string line = follow_cache(*service, ground_.options); !line.empty())
+    ground_.say(line);
+  service->brain.configure(settings_of(service->wanted, ground_.options, !service->streams()));
   const SlotMemory& memory = service->slots->memory();
   const Region region{.slot_bytes = memory.slot_bytes(), .slots = memory.slots()};
-  links->send(worker, encode(region), memory.fd());
+  links_->send(worker, encode(region), memory.fd());
   for (const auto& pages : service->joints)
-    links->send(worker, encode(pages->joint), pages->memory->get());
-  seats.emplace(worker, std::move(seat));
+    links_->send(worker, encode(pages->joint), pages->memory->get());
+  seats_.emplace(worker, std::move(seat));
   changed();
 }
 
-void Core::Impl::ready(WorkerId worker, Seat& seat, const Ready& frame) {
+void WorkerDesk::ready(WorkerId worker, Seat& seat, const Ready& frame) {
   if (seat.state != Seat::State::warming || !sound(frame.curve))
     return refuse(worker, "its READY makes no sense");
   seat.state = Seat::State::ready;
@@ -173,12 +239,12 @@ void Core::Impl::ready(WorkerId worker, Seat& seat, const Ready& frame) {
                                .at_once = streams ? seat.max_batch : 1});
   service->sequences.join(worker);
   ++service->segments[seat.device].ready_workers;
-  say(fmt::format("{} is ready", named(seat)));
+  ground_.say(fmt::format("{} is ready", seat.name()));
   changed();
-  step(service);
+  ground_.step(service);
 }
 
-void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
+void WorkerDesk::done(WorkerId worker, Seat& seat, const Done& frame) {
   const std::shared_ptr<LiveService> service = seat.service;
   if (const auto late = service->abandoned.find(frame.batch);
       late != service->abandoned.end() && late->second.worker == worker) {
@@ -200,7 +266,7 @@ void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
   for (std::size_t i = 0; i < batch.items.size(); ++i) {
     failed[i] = frame.status[i] != ItemStatus::ok;
     if (!failed[i]) continue;
-    requests.at(batch.items[i].request).message =
+    ground_.requests.at(batch.items[i].request).message =
         shared ? "the batch that it ran in failed, and it must not run again" : frame.message;
   }
   service->totals.execution_ns += frame.nanos;
@@ -208,22 +274,23 @@ void Core::Impl::done(WorkerId worker, Seat& seat, const Done& frame) {
   service->totals.padding += frame.padding;
   service->totals.set.add(frame.set, batch.items.size());
   if (frame.set.loads > 0)
-    for (const Item& item : batch.items) requests.at(item.request).cold = true;
+    for (const Item& item : batch.items) ground_.requests.at(item.request).cold = true;
   SegmentTotals& totals = service->segments[seat.device];
   ++totals.batches;
   totals.held = static_cast<int>(frame.set.held);
   totals.items += static_cast<long>(batch.items.size());
   totals.busy += frame.nanos;
   service->brain.done(Loop::now_ns(), batch.id, {failed.get(), batch.items.size()});
-  requests.forget_released(batch.items);
-  step(service);
+  ground_.requests.forget_released(batch.items);
+  ground_.step(service);
 }
 
-void Core::Impl::part(Seat& seat, const Part& frame) {
+void WorkerDesk::part(Seat& seat, const Part& frame) {
   const auto found = seat.service->batches.find(frame.batch);
   if (found == seat.service->batches.end() || frame.item >= found->second.items.size()) return;
-  const auto asked = requests.by_id.find(found->second.items[frame.item].request);
-  if (asked == requests.by_id.end() || asked->second.state != LiveRequest::State::submitted) return;
+  const auto asked = ground_.requests.by_id.find(found->second.items[frame.item].request);
+  if (asked == ground_.requests.by_id.end() || asked->second.state != LiveRequest::State::submitted)
+    return;
   const auto piece = asked->second.completion.piece;  // it may release the request
   if (!piece) return;
   piece({.http_status = static_cast<int>(frame.http_status),
@@ -231,27 +298,27 @@ void Core::Impl::part(Seat& seat, const Part& frame) {
          .bytes = frame.bytes});
 }
 
-void Core::Impl::leave(WorkerId worker, Seat& seat) {
+void WorkerDesk::leave(WorkerId worker, Seat& seat) {
   if (seat.state == Seat::State::leaving) return;
   forget_answers(*seat.service);
   const bool was_ready = seat.state == Seat::State::ready;
   seat.state = Seat::State::leaving;
   changed();
   if (!was_ready) {
-    links->send(worker, encode(Drain{}));
+    links_->send(worker, encode(Drain{}));
     return;
   }
   --seat.service->segments[seat.device].ready_workers;
   seat.service->brain.leave(worker);
-  seat.service->moves.leave(ground_of(*seat.service, send_frame), worker);
-  step(seat.service);
+  seat.service->moves.leave(ground_of(*seat.service, send_frame_), worker);
+  ground_.step(seat.service);
 }
 
-void Core::Impl::gone(WorkerId worker, const std::string& why) {
-  const auto found = seats.find(worker);
-  if (found == seats.end()) return;
+void WorkerDesk::gone(WorkerId worker, const std::string& why) {
+  const auto found = seats_.find(worker);
+  if (found == seats_.end()) return;
   const Seat seat = std::move(found->second);
-  seats.erase(found);
+  seats_.erase(found);
   changed();
   const std::shared_ptr<LiveService>& service = seat.service;
   forget_answers(*service);
@@ -261,49 +328,49 @@ void Core::Impl::gone(WorkerId worker, const std::string& why) {
     had.insert(had.end(), batch.second.items.begin(), batch.second.items.end());
     return true;
   });
-  doubt_senders(had);
-  service->moves.lose(ground_of(*service, send_frame), worker);
+  ground_.doubt(had);
+  service->moves.lose(ground_of(*service, send_frame_), worker);
   std::erase_if(service->abandoned, [&](const auto& entry) {
     if (entry.second.worker != worker) return false;
     for (const std::uint32_t slot : entry.second.slots) service->slots->give_back(slot);
     return true;
   });
   if (!had.empty() || seat.hangs) {
-    losses.push_back({seat.device, seat.index, seat.pid});
-    if (losses.size() > kMostWorkerLosses) losses.pop_front();
+    losses_.push_back({seat.device, seat.index, seat.pid});
+    if (losses_.size() > kMostWorkerLosses) losses_.pop_front();
   }
   if (seat.state == Seat::State::ready) --service->segments[seat.device].ready_workers;
   if (seat.state != Seat::State::leaving || !had.empty()) {
-    say(fmt::format("{} is gone: {}{}", named(seat), why,
-                    had.empty() ? "" : fmt::format("; it had {} rows", had.size())));
+    ground_.say(fmt::format("{} is gone: {}{}", seat.name(), why,
+                            had.empty() ? "" : fmt::format("; it had {} rows", had.size())));
   }
   service->brain.lose(Loop::now_ns(), worker);
-  requests.forget_released(had);
-  step(service);
+  ground_.requests.forget_released(had);
+  ground_.step(service);
 }
 
 // ---- workers that hang ----
 
-void Core::Impl::look_for_hanging(Nanos due) {
+void WorkerDesk::look_for_hanging(Nanos due) {
   const Nanos now = Loop::now_ns();
   // Their answers lie unread: they come before the next look.
-  if (now - due > kPaused) return hang_watch->at(now + kPaused);
+  if (now - due > kPaused) return hang_watch_->at(now + kPaused);
   std::vector<std::shared_ptr<LiveService>> all;
-  for (const auto& [name, service] : services) all.push_back(service);
+  for (const auto& [name, service] : ground_.services) all.push_back(service);
   Nanos next = plan::kForever;
   for (const std::shared_ptr<LiveService>& service : all) {
-    const Nanos grace = hang_after(*service, options);
+    const Nanos grace = hang_after(*service, ground_.options);
     for (const WorkerId worker : service->brain.pool().overdue(now, grace)) {
-      const auto seat = seats.find(worker);
-      if (seat != seats.end()) take_back(worker, seat->second);
+      const auto seat = seats_.find(worker);
+      if (seat != seats_.end()) take_back(worker, seat->second);
     }
     next = std::min(next, service->brain.pool().first_overdue(grace));
   }
-  if (next != plan::kForever) hang_watch->at(next);
+  if (next != plan::kForever) hang_watch_->at(next);
 }
 
 // Its rows move to other slots, since it may still write to the ones it has.
-void Core::Impl::take_back(WorkerId worker, Seat& seat) {
+void WorkerDesk::take_back(WorkerId worker, Seat& seat) {
   if (seat.hangs) return;
   const std::shared_ptr<LiveService> service = seat.service;
   seat.hangs = true;
@@ -311,22 +378,23 @@ void Core::Impl::take_back(WorkerId worker, Seat& seat) {
   std::erase_if(service->batches, [&](const auto& batch) {
     if (batch.second.worker != worker) return false;
     Abandoned& abandoned = service->abandoned[batch.first];
-    abandoned = {.worker = worker, .since = loop.awake_ns()};
+    abandoned = {.worker = worker, .since = ground_.loop.awake_ns()};
     for (const Item& item : batch.second.items) move_to_fresh_slot(item, abandoned);
     had.insert(had.end(), batch.second.items.begin(), batch.second.items.end());
     return true;
   });
-  say(fmt::format("{} hangs: the {} rows that it had are taken back", named(seat), had.size()));
-  doubt_senders(had);
-  service->moves.lose(ground_of(*service, send_frame), worker);  // nobody knows how far it came
+  ground_.say(
+      fmt::format("{} hangs: the {} rows that it had are taken back", seat.name(), had.size()));
+  ground_.doubt(had);
+  service->moves.lose(ground_of(*service, send_frame_), worker);  // nobody knows how far it came
   service->brain.take_back(Loop::now_ns(), worker);
-  requests.forget_released(had);
+  ground_.requests.forget_released(had);
   changed();
-  step(service);
+  ground_.step(service);
 }
 
-void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
-  LiveRequest& asked = requests.at(item.request);
+void WorkerDesk::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
+  LiveRequest& asked = ground_.requests.at(item.request);
   SlotPool& slots = *asked.service->slots;
   std::uint32_t& slot = asked.slots[item.index];
   abandoned.slots.push_back(slot);
@@ -340,40 +408,62 @@ void Core::Impl::move_to_fresh_slot(const Item& item, Abandoned& abandoned) {
   slot = kNoSlot;
   if (asked.state != LiveRequest::State::submitted) return;
   // No memory to run it again. It still counts as running until the batch is taken back.
-  desk.leave(asked);
+  ground_.caches.leave(asked);
   asked.state = LiveRequest::State::finished;
   asked.service->brain.cancel(item.request);
   ++asked.service->totals.given_up;
   const Completion completion = std::move(asked.completion);
-  loop.post([completion] {
+  ground_.loop.post([completion] {
     completion.ended(Denial{.kind = Denial::Kind::expired, .message = "its worker hangs"});
   });
 }
 
 // It has ended the batch that was taken back; where batches can be late, it has one at a time.
-void Core::Impl::awake_again(WorkerId worker, Seat& seat) {
+void WorkerDesk::awake_again(WorkerId worker, Seat& seat) {
   seat.hangs = false;
   if (!seat.silent) seat.service->brain.suspend(worker, false);
   if (seat.state == Seat::State::ready) seat.service->sequences.join(worker);
-  say(fmt::format("{} goes on", named(seat)));
+  ground_.say(fmt::format("{} goes on", seat.name()));
   changed();
-  step(seat.service);
+  ground_.step(seat.service);
 }
 
 // A worker that hangs still holds slots, and might write to them: only its end frees them.
-void Core::Impl::end(WorkerId worker, Seat& seat, const std::string& why) {
+void WorkerDesk::end(WorkerId worker, Seat& seat, const std::string& why) {
   if (std::exchange(seat.ended, true)) return;
-  say(fmt::format("{} is killed: {}", named(seat), why));
+  ground_.say(fmt::format("{} is killed: {}", seat.name(), why));
   if (::kill(static_cast<pid_t>(seat.pid), SIGKILL) != 0) {
-    say(fmt::format("{} cannot be killed; requests that it has stay unanswered", named(seat)));
+    ground_.say(
+        fmt::format("{} cannot be killed; requests that it has stay unanswered", seat.name()));
     leave(worker, seat);
   }
 }
 
-std::vector<WorkerView> Core::worker_views() const {
+void WorkerDesk::look_after() {
+  for (const auto& [name, service] : ground_.services)
+    for (const auto& [batch, abandoned] : service->abandoned) {
+      const auto seat = seats_.find(abandoned.worker);
+      if (ground_.loop.awake_ns() - abandoned.since > ground_.options.dead_after &&
+          seat != seats_.end())
+        end(abandoned.worker, seat->second, "its batch does not end");
+    }
+  for (auto& [worker, seat] : seats_) {
+    const Nanos ago = links_->heard_ago(worker);
+    const bool silent = ago > ground_.options.silent_after;
+    if (silent != seat.silent && seat.state == Seat::State::ready) {
+      seat.silent = silent;
+      seat.service->brain.suspend(worker, silent || seat.hangs);
+      ground_.step(seat.service);
+      changed();
+    }
+    if (ago > ground_.options.dead_after) end(worker, seat, "it does not answer any more");
+  }
+}
+
+std::vector<WorkerView> WorkerDesk::views() const {
   std::vector<WorkerView> views;
-  for (const auto& [worker, seat] : impl_->seats) {
-    const Nanos ago = impl_->links->heard_ago(worker);
+  for (const auto& [worker, seat] : seats_) {
+    const Nanos ago = links_->heard_ago(worker);
     const char* state = seat.state == Seat::State::warming   ? "warming"
                         : seat.state == Seat::State::leaving ? "leaving"
                         : seat.silent                        ? "silent"
