@@ -79,14 +79,19 @@ function makeTiles(parent) {
         {
           name: "GPUs",
           value: num(totals.gpus, 0),
-          more: totals.out ? `▲ ${num(totals.out, 0)} out` : "all in",
+          more: totals.out
+            ? `▲ ${num(totals.out, 0)} out`
+            : totals.gpus
+              ? "all in"
+              : "none here",
           bad: totals.out > 0,
         },
         {
           name: "Slices",
           value: num(totals.running, 0),
-          more:
-            totals.running === totals.instances
+          more: !totals.instances
+            ? "none made"
+            : totals.running === totals.instances
               ? "all serve"
               : `of ${num(totals.instances, 0)} serve`,
         },
