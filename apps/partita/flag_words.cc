@@ -490,7 +490,7 @@ constexpr FlagWords kWords[] = {
      "What keeping an SLO means. queueing: waiting counts, arrivals are Poisson; execution: the "
      "table's p95 alone, as in CoFRIS"},
     {"--queue", "N", "Number of clients that may wait for a free part"},
-    {"--queue-limit", "", "Largest number of waiting rows per service; more requests are refused"},
+    {"--queue-limit", "N", "Largest number of waiting rows per service; more requests are refused"},
     {"--quota", "USER=N",
      "Most instances that a user's tasks may have at once; *=N: of everybody else"},
     {"--ram", "GIB", "Memory of the node that a task needs, or that tasks may use"},
