@@ -655,7 +655,7 @@ Command add_power_run(CLI::App& power) {
   takes(*command, "--state-dir", flags->state_directory, "--gpu-index", within(flags->gpu, 0, 1e6),
         "--services", needed(flags->files.services), "--table", needed(flags->files.table),
         "--topology", preset(flags->files.gpu), "--policy",
-        one_of(flags->control.policy, power::policy_names(), "The controller"), "--poll",
+        one_of(flags->control.policy, power::policy_names(), "It decides at every poll"), "--poll",
         preset(flags->poll), "--seen", flags->seen, "--stale", preset(flags->stale), "--trace",
         flags->trace, "--duration", preset(flags->duration), "--shares-file", flags->shares,
         "--dry-run", flags->dry_run);

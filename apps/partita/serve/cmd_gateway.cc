@@ -353,7 +353,7 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
         "--grpc", flags.grpc, "--tokens", flags.tokens, "--oidc", flags.oidc, "--allow-origin",
         flags.front.origins, "--compress", flags.front.compress, "--tls-cert",
         flags.front.tls_certificate, "--tls-key", flags.front.tls_key);
-  flag(command, "--tls-ca", flags.tls_ca, "CA of the other gateways")
+  flag(command, "--tls-ca", flags.tls_ca, "Here: of the other gateways")
       ->needs(flag(command, "--peer-token", flags.peer_token));
   takes(command, "--queue-limit", within(flags.core.queue_limit, 1, 1'000'000), "--memory",
         within(flags.memory_mib, 1, 1'000'000), "--no-shed", flags.no_shed, "--cache", flags.caches,
@@ -362,8 +362,8 @@ void add_flags(CLI::App& command, GatewayFlags& flags) {
         one_of(flags.route, {"tokens", "round-robin", "least-requests"}), "--stream-idle",
         preset(flags.stream_idle), "--services",
         also(flags.services, "Language models beside those of the assignment"));
-  flag(command, "--profiles", flags.profiles, "Of the language models, with --gpu")
-      ->needs(flag(command, "--gpu", flags.gpu, "Which of the --profiles"));
+  flag(command, "--profiles", flags.profiles, "Here: of the language models")
+      ->needs(flag(command, "--gpu", flags.gpu, "Here: the one whose profiles are taken"));
   takes(command, "--access-log", flags.access_log, "--otlp", flags.front.access_log.otlp,
         "--new-traces", flags.front.new_traces, "--grace", preset(flags.grace));
 }
