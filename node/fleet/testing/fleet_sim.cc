@@ -329,7 +329,8 @@ bool some_under_way(const FleetView& view, const std::map<std::string, long>& ea
   });
 }
 
-// From a loss until others have what was lost: a node that is stuck may be told to carry it first.
+// From a loss, or from when there is room, until others have what was lost: a node that is stuck
+// may be told to carry it first.
 std::int64_t recovered_ms(const std::vector<SimNode>& nodes, std::int64_t now) {
   const bool stuck =
       std::ranges::any_of(nodes, [&](const SimNode& node) { return node.stuck_ms > now; });
@@ -427,7 +428,9 @@ class FleetSim {
       for (SimNode& node : nodes_) live(node);
       check_services();
       if (in_hour == kHourMs - kTickMs) {
-        const bool waits = some_under_way(view_of(store_, keys_, ground_), early_, nodes_);
+        // Whose last call was lost leads again a turn later, and may decide something then.
+        const bool waits = leader_of(nodes_) == nullptr ||
+                           some_under_way(view_of(store_, keys_, ground_), early_, nodes_);
         under_way_until_ms_ = waits ? now_ + kUnderWayMs : -1;
         if (!waits) check_converged();
       } else if (now_ == under_way_until_ms_) {
@@ -874,7 +877,7 @@ class FleetSim {
       report_.longest_short_ms = std::max(report_.longest_short_ms, now_ - since);
       // Room that comes is used within the same time.
       if (has_no_room(service, false))
-        excused_ms_[service] = std::max(excused_ms_[service], now_ + kRecoveryMs);
+        excused_ms_[service] = std::max(excused_ms_[service], recovered_ms(nodes_, now_));
       if (now_ <= excused_ms_[service]) continue;
       wrong(fmt::format("{} has {:.4g} of {:.4g} req/s since {:.2f} s", service, is, had,
                         1e-3 * static_cast<double>(since)));
