@@ -21,6 +21,7 @@ class SharedLibrary {
     operator Function*() const {
       return reinterpret_cast<Function*>(address_);
     }
+    bool there() const { return address_ != nullptr; }
 
    private:
     void* address_;
@@ -39,6 +40,17 @@ class SharedLibrary {
     ((found = found != nullptr ? found : ::dlsym(handle_.get(), names)), ...);
     return Symbol(found);
   }
+
+  // Finds functions that all have to be there; the first that is missing is remembered.
+  struct Finder {
+    const SharedLibrary& library;
+    const char* missing = nullptr;
+    Symbol operator()(const char* name) {
+      const Symbol found = library.find(name);
+      if (!found.there() && missing == nullptr) missing = name;
+      return found;
+    }
+  };
 
  private:
   struct Unload {

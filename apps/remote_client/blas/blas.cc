@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -29,24 +28,6 @@ struct Constants {
 constexpr std::uint64_t kMostParts = 1024, kInOnePart = 64;  // elements
 constexpr std::uint64_t kSumBytes = kMostParts * 3 * sizeof(double);
 
-int status_of(Status status) {
-  switch (status) {
-    case kOk:
-      return kSuccess;
-    case client::kMemoryAllocation:
-      return kAllocFailed;
-    case client::kInvalidValue:
-      return kInvalid;
-    case client::kNotSupported:
-      return kUnsupported;
-    case client::kNoDevice:
-    case client::kLost:
-      return kNotInitialized;
-    default:
-      return kExecutionFailed;
-  }
-}
-
 template <class Body>
 int answered(Body&& body) noexcept {
   try {
@@ -59,19 +40,14 @@ int answered(Body&& body) noexcept {
   }
 }
 
-int refused(const char* function) {
-  unsupported(function);
-  return kUnsupported;
-}
-
 int create(void** handle) {
   if (handle == nullptr) return kInvalid;
-  if (const Status status = session().ready(); status != kOk) return status_of(status);
+  if (const Status status = session().ready(); status != kOk) return kCodes.of(status);
   const auto memory = session().graph_memory.hold(sizeof(Constants));
-  if (!memory) return status_of(memory.error());
+  if (!memory) return kCodes.of(memory.error());
   const Constants constants;
   const Status status = session().memory.copy_in(0, *memory, &constants, sizeof constants);
-  if (status != kOk) return status_of(status);
+  if (status != kOk) return kCodes.of(status);
   *handle = new BlasHandle{.constants = *memory};
   return kSuccess;
 }
@@ -166,7 +142,7 @@ int product(void* handle, std::uint32_t form, std::uint32_t in, std::uint32_t ou
             .c_step = number(c.step),
             .c_stride = number(c.stride)};
   put(gemm, by);
-  return status_of(
+  return kCodes.of(
       session().memory.multiply(number_of(static_cast<BlasHandle*>(handle)->stream), gemm));
 }
 
@@ -193,7 +169,7 @@ int gemv(void* handle, int operation, std::int64_t m, std::int64_t n, const void
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr || beta == nullptr || operation < 0 || operation > 2) return kInvalid;
   if (x.step == 0 || y.step == 0) return kInvalid;
-  if (x.step < 0 || y.step < 0) return refused("vectors from the end");
+  if (x.step < 0 || y.step < 0) return kCodes.refused("vectors from the end");
   const bool turned = is_transposed(operation);
   const Sizes sizes{.m = 1, .n = turned ? n : m, .k = turned ? m : n};
   return product(handle, turned ? 0U : kTransposedB, type_of<T>(), type_of<T>(), sizes, x, a, y,
@@ -205,7 +181,7 @@ int ger(void* handle, std::int64_t m, std::int64_t n, const void* alpha, const M
         const MatrixArgument& y, const MatrixArgument& a) {
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr || x.step == 0 || y.step == 0) return kInvalid;
-  if (x.step < 0 || y.step < 0) return refused("vectors from the end");
+  if (x.step < 0 || y.step < 0) return kCodes.refused("vectors from the end");
   return product(handle, kTransposedA, type_of<T>(), type_of<T>(), {m, n, 1}, x, y, a,
                  factors<T>(*static_cast<BlasHandle*>(handle), alpha, nullptr, T{1}));
 }
@@ -221,7 +197,7 @@ int axpy(void* handle, std::int64_t n, const void* alpha, MatrixArgument x, Matr
   if (handle == nullptr) return kNotInitialized;
   if (alpha == nullptr) return kInvalid;
   if (n <= 0) return kSuccess;
-  if (!from_the_begin(x, y)) return refused("vectors from the end");
+  if (!from_the_begin(x, y)) return kCodes.refused("vectors from the end");
   const BlasHandle& is = *static_cast<BlasHandle*>(handle);
   return product(handle, 0, type_of<T>(), type_of<T>(), {1, n, 1},
                  {handle_of(place_of(is, T{1})), 1}, x, y, factors<T>(is, alpha, nullptr, T{1}));
@@ -273,10 +249,10 @@ std::vector<double> fetched(const BlasHandle& is, std::uint64_t from, std::int64
 int wrong(const void* handle, MatrixArgument& x, MatrixArgument& y, const void* result) {
   if (handle == nullptr) return kNotInitialized;
   if (result == nullptr) return kInvalid;
-  if (!from_the_begin(x, y)) return refused("vectors from the end");
+  if (!from_the_begin(x, y)) return kCodes.refused("vectors from the end");
   const BlasHandle& is = *static_cast<const BlasHandle*>(handle);
   if (!is.on_device() && spoils_capture(is.stream))
-    return refused("a sum for the program from a captured stream");
+    return kCodes.refused("a sum for the program from a captured stream");
   return kSuccess;
 }
 
@@ -289,14 +265,14 @@ int dot(void* handle, std::int64_t n, MatrixArgument x, MatrixArgument y, float*
     return kSuccess;
   }
   const auto room = room_for_parts(is);
-  if (!room) return status_of(room.error());
+  if (!room) return kCodes.of(room.error());
   Status status = launch_dot(is, n, x, y, *room);
-  if (status != kOk) return status_of(status);
+  if (status != kOk) return kCodes.of(status);
   if (is.on_device())
-    return status_of(run_own("sum_parts_f", is.stream, 1, *room, parts_of(n), result, Index{1}));
+    return kCodes.of(run_own("sum_parts_f", is.stream, 1, *room, parts_of(n), result, Index{1}));
   const std::vector<double> parts = fetched(is, *room, n, 1, status);
   *result = static_cast<float>(std::accumulate(parts.begin(), parts.end(), 0.0));
-  return status_of(status);
+  return kCodes.of(status);
 }
 
 int dot(void* handle, std::int64_t n, MatrixArgument x, MatrixArgument y, double* result) {
@@ -308,7 +284,7 @@ int dot(void* handle, std::int64_t n, MatrixArgument x, MatrixArgument y, double
     return kSuccess;
   }
   const client::Got<std::uint64_t> room = is.on_device() ? number_of(result) : room_for_parts(is);
-  if (!room) return status_of(room.error());
+  if (!room) return kCodes.of(room.error());
   const std::uint64_t to = *room;
   Factors by = factors<T>(is, nullptr, nullptr, T{1});
   if (is.on_device())
@@ -318,7 +294,7 @@ int dot(void* handle, std::int64_t n, MatrixArgument x, MatrixArgument y, double
   const int status = product(handle, kTransposedB, type_of<T>(), type_of<T>(), {1, 1, n}, x, y,
                              {handle_of(to), 1}, by);
   if (status != kSuccess || is.on_device()) return status;
-  return status_of(session().memory.copy_out(number_of(is.stream), result, to, sizeof(T), false));
+  return kCodes.of(session().memory.copy_out(number_of(is.stream), result, to, sizeof(T), false));
 }
 
 // Of squares in three sums, as the kernel makes them (LAPACK's dnrm2).
@@ -331,7 +307,7 @@ double norm_of(double large, double small, double middle) {
 template <class T>
 int nrm2(void* handle, std::int64_t n, MatrixArgument x, T* result) {
   if (handle != nullptr && static_cast<BlasHandle*>(handle)->on_device())
-    return refused("a norm that stays on the device");
+    return kCodes.refused("a norm that stays on the device");
   const bool none = n <= 0 || x.step <= 0;
   x.step = std::max<std::int64_t>(x.step, 1);
   if (const int status = wrong(handle, x, x, result); status != kSuccess) return status;
@@ -339,7 +315,7 @@ int nrm2(void* handle, std::int64_t n, MatrixArgument x, T* result) {
   *result = 0;
   if (none) return kSuccess;
   const auto room = room_for_parts(is);
-  if (!room) return status_of(room.error());
+  if (!room) return kCodes.of(room.error());
   Status status = kOk;
   if constexpr (std::is_same_v<T, float>) {
     status = launch_dot(is, n, x, x, *room);
@@ -353,21 +329,21 @@ int nrm2(void* handle, std::int64_t n, MatrixArgument x, T* result) {
     for (std::size_t i = 0; i < parts.size(); ++i) sums[i % 3] += parts[i];
     *result = norm_of(sums[0], sums[1], sums[2]);
   }
-  return status_of(status);
+  return kCodes.of(status);
 }
 
 int copy_vector(void* handle, std::int64_t n, MatrixArgument x, MatrixArgument y,
                 std::size_t element) {
   if (handle == nullptr) return kNotInitialized;
   if (n <= 0) return kSuccess;
-  if (!from_the_begin(x, y)) return refused("vectors from the end");
+  if (!from_the_begin(x, y)) return kCodes.refused("vectors from the end");
   const CopyDevice copy{.to = {number_of(y.at)},
                         .from = {number_of(x.at)},
                         .to_pitch = static_cast<std::uint64_t>(y.step) * element,
                         .from_pitch = static_cast<std::uint64_t>(x.step) * element,
                         .width = element,
                         .rows = static_cast<std::uint64_t>(n)};
-  return status_of(
+  return kCodes.of(
       session().memory.copy(number_of(static_cast<BlasHandle*>(handle)->stream), copy));
 }
 
@@ -390,7 +366,7 @@ int gemm_ex(void* handle, int ta, int tb, const Sizes& sizes, const void* alpha,
                      (is_half(types.a) || types.a == kFloat32 || types.a == kFloat64) &&
                      twice == (types.a == kFloat64);
   BlasHandle& is = *static_cast<BlasHandle*>(handle);
-  if (!known || (half && is.on_device())) return refused("a product of these types");
+  if (!known || (half && is.on_device())) return kCodes.refused("a product of these types");
   Factors by;
   if (twice) {
     by = factors<double>(is, alpha, beta, 1.0);
@@ -409,7 +385,7 @@ int factorise(void* handle, const char* kernel, int n, const void* matrices, int
   if (handle == nullptr) return kNotInitialized;
   if (n < 0 || count < 0 || step < std::max(n, 1) || matrices == nullptr || info == nullptr)
     return kInvalid;
-  return status_of(run_own(kernel, static_cast<BlasHandle*>(handle)->stream,
+  return kCodes.of(run_own(kernel, static_cast<BlasHandle*>(handle)->stream,
                            static_cast<std::uint64_t>(count), matrices, n, step, pivots, info,
                            static_cast<Index>(count)));
 }
@@ -427,7 +403,7 @@ int copy_columns(void* to, std::int64_t to_step, const void* from, std::int64_t 
         in ? session().memory.copy_in(number_of(stream), number_of(there), here, bytes)
            : session().memory.copy_out(number_of(stream), there, number_of(here), bytes, false);
   }
-  return status_of(status);
+  return kCodes.of(status);
 }
 
 int copy_vector_columns(void* to, std::int64_t to_step, const void* from, std::int64_t from_step,
@@ -453,7 +429,7 @@ CUDA_EXPORT int cublasDestroy_v2(void* handle) {
     session().graph_memory.drop(is->constants);
     for (const auto& [stream, sums] : is->sums) session().graph_memory.drop(sums);
     delete is;
-    return status_of(status);
+    return kCodes.of(status);
   });
 }
 CUDA_EXPORT int cublasGetVersion_v2(void*, int* version) {

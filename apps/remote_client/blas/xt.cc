@@ -1,6 +1,5 @@
 // cublasXt on one device: products of matrices that lie in the program's memory or on the device.
 // Those of the program go there and, of the result, come back; the call waits for it.
-#include <algorithm>
 
 #include "blas.h"
 
@@ -16,7 +15,6 @@ XT_GEMM(cublasDgemm_v2_64, double);
 
 namespace partita::remote::shim {
 namespace {
-
 
 struct Xt {
   void* blas = nullptr;

@@ -1,6 +1,5 @@
 // libcuda: start, devices, contexts, errors. One context of each device that every thread has:
 // cuCtxCreate gives another name for it.
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <vector>
@@ -196,9 +195,7 @@ CUDA_EXPORT Status cuCtxDisablePeerAccess(void* context) {
 CUDA_EXPORT Status cuDevicePrimaryCtxRetain(void** context, int device) {
   return guarded([&] {
     if (const Status status = check(device); status != kOk) return status;
-    if (context == nullptr) return kInvalidValue;
-    *context = primary(device);
-    return kOk;
+    return hand_out(primary(device), context);
   });
 }
 CUDA_EXPORT Status cuDevicePrimaryCtxRelease_v2(int) { return kOk; }
@@ -217,12 +214,9 @@ CUDA_EXPORT Status cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* 
     return kOk;
   });
 }
-CUDA_EXPORT Status cuDevicePrimaryCtxReset_v2(int) {
-  return guarded([] { return session().reset(); });
-}
-CUDA_EXPORT Status cuCtxCreate_v2(void** context, unsigned flags, int device) {
-  return guarded([&] { return new_context(context, flags, device); });
-}
+GUARDED(cuDevicePrimaryCtxReset_v2, (int), session().reset())
+GUARDED(cuCtxCreate_v2, (void** context, unsigned flags, int device),
+        new_context(context, flags, device))
 CUDA_EXPORT Status cuCtxCreate_v3(void** context, void*, int count, unsigned flags, int device) {
   if (count != 0) return unsupported("cuCtxCreate with an affinity");
   return cuCtxCreate_v2(context, flags, device);
@@ -263,14 +257,8 @@ CUDA_EXPORT Status cuCtxPopCurrent_v2(void** context) {
 CUDA_EXPORT Status cuCtxDestroy(void* context) { return cuCtxDestroy_v2(context); }
 CUDA_EXPORT Status cuCtxPushCurrent(void* context) { return cuCtxPushCurrent_v2(context); }
 CUDA_EXPORT Status cuCtxPopCurrent(void** context) { return cuCtxPopCurrent_v2(context); }
-CUDA_EXPORT Status cuCtxSetCurrent(void* context) {
-  return guarded([&] { return set_current(context); });
-}
-CUDA_EXPORT Status cuCtxGetCurrent(void** context) {
-  if (context == nullptr) return kInvalidValue;
-  *context = current();
-  return kOk;
-}
+GUARDED(cuCtxSetCurrent, (void* context), set_current(context))
+CUDA_EXPORT Status cuCtxGetCurrent(void** context) { return hand_out(current(), context); }
 CUDA_EXPORT Status cuCtxGetDevice(int* device) {
   if (device == nullptr) return kInvalidValue;
   *device = current() == nullptr ? 0 : current()->device;
@@ -281,31 +269,21 @@ CUDA_EXPORT Status cuCtxGetFlags(unsigned* flags) {
   *flags = current() == nullptr ? 0 : current()->flags;
   return current() == nullptr ? client::kInvalidContext : kOk;
 }
-CUDA_EXPORT Status cuCtxGetApiVersion(void*, unsigned* version) {
-  if (version == nullptr) return kInvalidValue;
-  *version = 3020;
-  return kOk;
-}
+CUDA_EXPORT Status cuCtxGetApiVersion(void*, unsigned* version) { return hand_out(3020, version); }
 // A program of the driver has no last error: this is how it asks what came of its kernels.
 CUDA_EXPORT Status cuCtxSynchronize() {
   return asked_about(guarded([] { return session().streams.synchronise(); }));
 }
 constexpr int kMallocHeapSize = 2;  // CUlimit; the others change nothing
 CUDA_EXPORT Status cuCtxGetLimit(std::size_t* value, int which) {
-  if (value == nullptr) return kInvalidValue;
-  *value = which == kMallocHeapSize ? session().memory.heap_limit() : 0;
-  return kOk;
+  return hand_out(which == kMallocHeapSize ? session().memory.heap_limit() : 0, value);
 }
 CUDA_EXPORT Status cuCtxSetLimit(int which, std::size_t value) {
   if (which != kMallocHeapSize) return kOk;
   return guarded([&] { return session().memory.limit_heap(value); });
 }
 CUDA_EXPORT Status cuCtxSetCacheConfig(int) { return kOk; }
-CUDA_EXPORT Status cuCtxGetCacheConfig(int* config) {
-  if (config == nullptr) return kInvalidValue;
-  *config = 0;
-  return kOk;
-}
+CUDA_EXPORT Status cuCtxGetCacheConfig(int* config) { return hand_out(0, config); }
 CUDA_EXPORT Status cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   if (least != nullptr) *least = 0;
   if (greatest != nullptr) *greatest = -5;

@@ -61,35 +61,24 @@ Status set_in_space(const At& at, const DriverCopy3D* copy) {
 
 }  // namespace
 
-CUDA_EXPORT Status cuGraphCreate(void** graph, unsigned) {
-  return guarded([&] { return give(session().graphs.create(), graph); });
-}
-CUDA_EXPORT Status cuGraphDestroy(void* graph) {
-  return guarded([&] { return session().graphs.destroy(number_of(graph)); });
-}
-CUDA_EXPORT Status cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
-  return guarded([&] { return give(session().graphs.instantiate(number_of(graph)), exec); });
-}
+GUARDED(cuGraphCreate, (void** graph, unsigned), give(session().graphs.create(), graph))
+GUARDED(cuGraphDestroy, (void* graph), session().graphs.destroy(number_of(graph)))
+GUARDED(cuGraphInstantiateWithFlags, (void** exec, void* graph, unsigned long long),
+        give(session().graphs.instantiate(number_of(graph)), exec))
 STREAM_FUNCTION(cuGraphLaunch, _ptsz, (void* exec, void* stream), {
   return session().launched(session().graphs.launch(number_of(exec), number_of(stream)));
 })
-CUDA_EXPORT Status cuGraphExecDestroy(void* exec) {
-  return guarded([&] { return session().graphs.destroy_exec(number_of(exec)); });
-}
+GUARDED(cuGraphExecDestroy, (void* exec), session().graphs.destroy_exec(number_of(exec)))
 
-CUDA_EXPORT Status cuGraphClone(void** clone, void* graph) {
-  return guarded([&] { return give(session().graphs.clone(number_of(graph)), clone); });
-}
-CUDA_EXPORT Status cuGraphExecUpdate_v2(void* exec, void* graph, UpdateResult* result) {
-  return guarded([&] { return update(exec, graph, result); });
-}
+GUARDED(cuGraphClone, (void** clone, void* graph),
+        give(session().graphs.clone(number_of(graph)), clone))
+GUARDED(cuGraphExecUpdate_v2, (void* exec, void* graph, UpdateResult* result),
+        update(exec, graph, result))
 
 // ---- new nodes
 
-CUDA_EXPORT Status cuGraphAddEmptyNode(void** node, void* graph, void* const* after,
-                                       std::size_t count) {
-  return guarded([&] { return add_empty({node, graph, after, count}); });
-}
+GUARDED(cuGraphAddEmptyNode, (void** node, void* graph, void* const* after, std::size_t count),
+        add_empty({node, graph, after, count}))
 CUDA_EXPORT Status cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after,
                                            std::size_t count, const DriverKernelNode* what) {
   return guarded_launch([&] {
@@ -112,66 +101,43 @@ CUDA_EXPORT Status cuGraphAddMemsetNode(void** node, void* graph, void* const* a
                                         std::size_t count, const MemsetNode* what, void*) {
   return guarded([&] { return add_set({node, graph, after, count}, what); });
 }
-CUDA_EXPORT Status cuGraphAddHostNode(void** node, void* graph, void* const* after,
-                                      std::size_t count, const HostNode* what) {
-  return guarded([&] { return add_host({node, graph, after, count}, what); });
-}
-CUDA_EXPORT Status cuGraphAddChildGraphNode(void** node, void* graph, void* const* after,
-                                            std::size_t count, void* child) {
-  return guarded([&] { return add_child({node, graph, after, count}, child); });
-}
+GUARDED(cuGraphAddHostNode,
+        (void** node, void* graph, void* const* after, std::size_t count, const HostNode* what),
+        add_host({node, graph, after, count}, what))
+GUARDED(cuGraphAddChildGraphNode,
+        (void** node, void* graph, void* const* after, std::size_t count, void* child),
+        add_child({node, graph, after, count}, child))
 
 // ---- what there is
 
-CUDA_EXPORT Status cuGraphGetNodes(void* graph, void** nodes, std::size_t* count) {
-  return guarded([&] { return tell_nodes(graph, nodes, count); });
-}
-CUDA_EXPORT Status cuGraphGetRootNodes(void* graph, void** nodes, std::size_t* count) {
-  return guarded([&] { return tell_roots(graph, nodes, count); });
-}
-CUDA_EXPORT Status cuGraphGetEdges_v2(void* graph, void** from, void** to, void* data,
-                                      std::size_t* count) {
-  return guarded([&] { return tell_edges(graph, {from, to, data}, count); });
-}
-CUDA_EXPORT Status cuGraphNodeGetDependencies_v2(void* node, void** nodes, void* data,
-                                                 std::size_t* count) {
-  return guarded([&] { return tell_before(node, nodes, data, count); });
-}
-CUDA_EXPORT Status cuGraphNodeGetDependentNodes_v2(void* node, void** nodes, void* data,
-                                                   std::size_t* count) {
-  return guarded([&] { return tell_behind(node, nodes, data, count); });
-}
-CUDA_EXPORT Status cuGraphGetEdges(void* graph, void** from, void** to, std::size_t* count) {
-  return guarded([&] { return tell_edges(graph, {from, to, nullptr}, count); });
-}
-CUDA_EXPORT Status cuGraphNodeGetDependencies(void* node, void** nodes, std::size_t* count) {
-  return guarded([&] { return tell_before(node, nodes, nullptr, count); });
-}
-CUDA_EXPORT Status cuGraphNodeGetDependentNodes(void* node, void** nodes, std::size_t* count) {
-  return guarded([&] { return tell_behind(node, nodes, nullptr, count); });
-}
-CUDA_EXPORT Status cuGraphNodeGetType(void* node, int* type) {
-  return guarded([&] { return tell_type(node, type); });
-}
-CUDA_EXPORT Status cuGraphChildGraphNodeGetGraph(void* node, void** graph) {
-  return guarded([&] { return tell_child(node, graph); });
-}
-CUDA_EXPORT Status cuGraphNodeFindInClone(void** node, void* original, void* clone) {
-  return guarded(
-      [&] { return give(session().nodes.in_clone(number_of(original), number_of(clone)), node); });
-}
+GUARDED(cuGraphGetNodes, (void* graph, void** nodes, std::size_t* count),
+        tell_nodes(graph, nodes, count))
+GUARDED(cuGraphGetRootNodes, (void* graph, void** nodes, std::size_t* count),
+        tell_roots(graph, nodes, count))
+GUARDED(cuGraphGetEdges_v2, (void* graph, void** from, void** to, void* data, std::size_t* count),
+        tell_edges(graph, {from, to, data}, count))
+GUARDED(cuGraphNodeGetDependencies_v2, (void* node, void** nodes, void* data, std::size_t* count),
+        tell_before(node, nodes, data, count))
+GUARDED(cuGraphNodeGetDependentNodes_v2, (void* node, void** nodes, void* data, std::size_t* count),
+        tell_behind(node, nodes, data, count))
+GUARDED(cuGraphGetEdges, (void* graph, void** from, void** to, std::size_t* count),
+        tell_edges(graph, {from, to, nullptr}, count))
+GUARDED(cuGraphNodeGetDependencies, (void* node, void** nodes, std::size_t* count),
+        tell_before(node, nodes, nullptr, count))
+GUARDED(cuGraphNodeGetDependentNodes, (void* node, void** nodes, std::size_t* count),
+        tell_behind(node, nodes, nullptr, count))
+GUARDED(cuGraphNodeGetType, (void* node, int* type), tell_type(node, type))
+GUARDED(cuGraphChildGraphNodeGetGraph, (void* node, void** graph), tell_child(node, graph))
+GUARDED(cuGraphNodeFindInClone, (void** node, void* original, void* clone),
+        give(session().nodes.in_clone(number_of(original), number_of(clone)), node))
 CUDA_EXPORT Status cuGraphKernelNodeGetParams_v2(void* node, DriverKernelNode* what) {
   return guarded([&] {
     if (what != nullptr) what->kernel = what->context = nullptr;
     return tell_kernel(node, what == nullptr ? nullptr : &what->node, false);
   });
 }
-CUDA_EXPORT Status cuGraphMemsetNodeGetParams(void* node, MemsetNode* what) {
-  return guarded([&] { return tell_set(node, what); });
-}
-CUDA_EXPORT Status cuGraphHostNodeGetParams(void* node, HostNode* what) {
-  return guarded([&] { return tell_host(node, what); });
-}
+GUARDED(cuGraphMemsetNodeGetParams, (void* node, MemsetNode* what), tell_set(node, what))
+GUARDED(cuGraphHostNodeGetParams, (void* node, HostNode* what), tell_host(node, what))
 CUDA_EXPORT Status cuGraphMemcpyNodeGetParams(void* node, DriverCopy3D* what) {
   return guarded([&] {
     const auto copy = session().nodes.copy_of(number_of(node));
@@ -191,37 +157,27 @@ CUDA_EXPORT Status cuGraphMemcpyNodeGetParams(void* node, DriverCopy3D* what) {
     return kOk;
   });
 }
-CUDA_EXPORT Status cuGraphDebugDotPrint(void* graph, const char* path, unsigned) {
-  return guarded([&] { return print_graph(graph, path); });
-}
+GUARDED(cuGraphDebugDotPrint, (void* graph, const char* path, unsigned), print_graph(graph, path))
 
 // ---- what changes
 
-CUDA_EXPORT Status cuGraphDestroyNode(void* node) {
-  return guarded([&] { return remove_node(node); });
-}
-CUDA_EXPORT Status cuGraphAddDependencies_v2(void* graph, void* const* from, void* const* to,
-                                             const void* data, std::size_t count) {
-  return guarded([&] { return add_edges(graph, {from, to, data, count}); });
-}
-CUDA_EXPORT Status cuGraphAddDependencies(void* graph, void* const* from, void* const* to,
-                                          std::size_t count) {
-  return guarded([&] { return add_edges(graph, {from, to, nullptr, count}); });
-}
-CUDA_EXPORT Status cuGraphRemoveDependencies_v2(void* graph, void* const* from, void* const* to,
-                                                const void* data, std::size_t count) {
-  return guarded([&] { return remove_edges(graph, {from, to, data, count}); });
-}
-CUDA_EXPORT Status cuGraphRemoveDependencies(void* graph, void* const* from, void* const* to,
-                                             std::size_t count) {
-  return guarded([&] { return remove_edges(graph, {from, to, nullptr, count}); });
-}
-CUDA_EXPORT Status cuGraphNodeSetEnabled(void* exec, void* node, unsigned is) {
-  return guarded([&] { return set_enabled(in_exec(exec, node), is); });
-}
-CUDA_EXPORT Status cuGraphNodeGetEnabled(void* exec, void* node, unsigned* is) {
-  return guarded([&] { return tell_enabled(in_exec(exec, node), is); });
-}
+GUARDED(cuGraphDestroyNode, (void* node), remove_node(node))
+GUARDED(cuGraphAddDependencies_v2,
+        (void* graph, void* const* from, void* const* to, const void* data, std::size_t count),
+        add_edges(graph, {from, to, data, count}))
+GUARDED(cuGraphAddDependencies,
+        (void* graph, void* const* from, void* const* to, std::size_t count),
+        add_edges(graph, {from, to, nullptr, count}))
+GUARDED(cuGraphRemoveDependencies_v2,
+        (void* graph, void* const* from, void* const* to, const void* data, std::size_t count),
+        remove_edges(graph, {from, to, data, count}))
+GUARDED(cuGraphRemoveDependencies,
+        (void* graph, void* const* from, void* const* to, std::size_t count),
+        remove_edges(graph, {from, to, nullptr, count}))
+GUARDED(cuGraphNodeSetEnabled, (void* exec, void* node, unsigned is),
+        set_enabled(in_exec(exec, node), is))
+GUARDED(cuGraphNodeGetEnabled, (void* exec, void* node, unsigned* is),
+        tell_enabled(in_exec(exec, node), is))
 CUDA_EXPORT Status cuGraphKernelNodeSetParams_v2(void* node, const DriverKernelNode* what) {
   return guarded_launch([&] {
     if (what == nullptr) return kInvalidValue;
@@ -237,25 +193,17 @@ CUDA_EXPORT Status cuGraphExecKernelNodeSetParams_v2(void* exec, void* node,
     return set_kernel(in_exec(exec, node), &kernel);
   });
 }
-CUDA_EXPORT Status cuGraphMemsetNodeSetParams(void* node, const MemsetNode* what) {
-  return guarded([&] { return set_set(in_graph(node), what); });
-}
-CUDA_EXPORT Status cuGraphExecMemsetNodeSetParams(void* exec, void* node, const MemsetNode* what,
-                                                  void*) {
-  return guarded([&] { return set_set(in_exec(exec, node), what); });
-}
-CUDA_EXPORT Status cuGraphHostNodeSetParams(void* node, const HostNode* what) {
-  return guarded([&] { return set_host(in_graph(node), what); });
-}
-CUDA_EXPORT Status cuGraphExecHostNodeSetParams(void* exec, void* node, const HostNode* what) {
-  return guarded([&] { return set_host(in_exec(exec, node), what); });
-}
-CUDA_EXPORT Status cuGraphMemcpyNodeSetParams(void* node, const DriverCopy3D* copy) {
-  return guarded([&] { return set_in_space(in_graph(node), copy); });
-}
-CUDA_EXPORT Status cuGraphExecMemcpyNodeSetParams(void* exec, void* node, const DriverCopy3D* copy,
-                                                  void*) {
-  return guarded([&] { return set_in_space(in_exec(exec, node), copy); });
-}
+GUARDED(cuGraphMemsetNodeSetParams, (void* node, const MemsetNode* what),
+        set_set(in_graph(node), what))
+GUARDED(cuGraphExecMemsetNodeSetParams, (void* exec, void* node, const MemsetNode* what, void*),
+        set_set(in_exec(exec, node), what))
+GUARDED(cuGraphHostNodeSetParams, (void* node, const HostNode* what),
+        set_host(in_graph(node), what))
+GUARDED(cuGraphExecHostNodeSetParams, (void* exec, void* node, const HostNode* what),
+        set_host(in_exec(exec, node), what))
+GUARDED(cuGraphMemcpyNodeSetParams, (void* node, const DriverCopy3D* copy),
+        set_in_space(in_graph(node), copy))
+GUARDED(cuGraphExecMemcpyNodeSetParams, (void* exec, void* node, const DriverCopy3D* copy, void*),
+        set_in_space(in_exec(exec, node), copy))
 
 }  // namespace partita::remote::shim

@@ -178,84 +178,62 @@ Status best_block(int* least_grid, int* block, void* function, SharedOfBlock sha
 
 }  // namespace
 
-CUDA_EXPORT Status cuModuleLoad(void** module, const char* path) {
-  return guarded([&] { return load_file(module, path); });
-}
-CUDA_EXPORT Status cuModuleLoadData(void** module, const void* image) {
-  return guarded([&] { return load(module, image); });
-}
-CUDA_EXPORT Status cuModuleLoadDataEx(void** module, const void* image, unsigned count,
-                                      const int* options, void** values) {
-  return guarded([&] { return load(module, image, log_of(count, options, values)); });
-}
-CUDA_EXPORT Status cuModuleLoadFatBinary(void** module, const void* image) {
-  return guarded([&] { return load(module, image); });
-}
+GUARDED(cuModuleLoad, (void** module, const char* path), load_file(module, path))
+GUARDED(cuModuleLoadData, (void** module, const void* image), load(module, image))
+GUARDED(cuModuleLoadDataEx,
+        (void** module, const void* image, unsigned count, const int* options, void** values),
+        load(module, image, log_of(count, options, values)))
+GUARDED(cuModuleLoadFatBinary, (void** module, const void* image), load(module, image))
 CUDA_EXPORT Status cuModuleUnload(void* module) {
   return guarded([&] {
     return module == nullptr ? client::kInvalidHandle
                              : session().kernels.unload(*static_cast<Module*>(module));
   });
 }
-CUDA_EXPORT Status cuModuleGetFunction(void** function, void* module, const char* name) {
-  return guarded([&] { return find_kernel(function, module, name); });
-}
+GUARDED(cuModuleGetFunction, (void** function, void* module, const char* name),
+        find_kernel(function, module, name))
 CUDA_EXPORT Status cuModuleGetGlobal_v2(DevicePtr* address, std::size_t* bytes, void* module,
                                         const char* name) {
   return guarded([&] { return find_global(address, bytes, module, name); });
 }
 CUDA_EXPORT Status cuModuleGetLoadingMode(int* mode) {
   constexpr int kLazy = 2;
-  if (mode == nullptr) return kInvalidValue;
-  *mode = kLazy;
-  return kOk;
+  return hand_out(kLazy, mode);
 }
 CUDA_EXPORT Status cuLibraryLoadData(void** library, const void* code, const int* options,
                                      void** values, unsigned count, void*, void**, unsigned) {
   return guarded([&] { return load(library, code, log_of(count, options, values)); });
 }
-CUDA_EXPORT Status cuLibraryLoadFromFile(void** library, const char* path, void*, void**, unsigned,
-                                         void*, void**, unsigned) {
-  return guarded([&] { return load_file(library, path); });
-}
+GUARDED(cuLibraryLoadFromFile,
+        (void** library, const char* path, void*, void**, unsigned, void*, void**, unsigned),
+        load_file(library, path))
 CUDA_EXPORT Status cuLibraryUnload(void* library) { return cuModuleUnload(library); }
-CUDA_EXPORT Status cuLibraryGetKernel(void** kernel, void* library, const char* name) {
-  return guarded([&] { return find_kernel(kernel, library, name); });
-}
+GUARDED(cuLibraryGetKernel, (void** kernel, void* library, const char* name),
+        find_kernel(kernel, library, name))
 CUDA_EXPORT Status cuLibraryGetModule(void** module, void* library) {
-  if (module == nullptr) return kInvalidValue;
-  *module = library;
-  return kOk;
+  return hand_out(library, module);
 }
 CUDA_EXPORT Status cuLibraryGetGlobal(DevicePtr* address, std::size_t* bytes, void* library,
                                       const char* name) {
   return guarded([&] { return find_global(address, bytes, library, name); });
 }
 CUDA_EXPORT Status cuKernelGetFunction(void** function, void* kernel) {
-  if (function == nullptr) return kInvalidValue;
-  *function = kernel;
-  return kOk;
+  return hand_out(kernel, function);
 }
-CUDA_EXPORT Status cuKernelGetAttribute(int* value, int which, void* kernel, int) {
-  return guarded([&] { return attribute(value, which, kernel); });
-}
-CUDA_EXPORT Status cuKernelSetAttribute(int which, int value, void* kernel, int) {
-  return guarded([&] { return set_attribute(kernel, which, value); });
-}
-CUDA_EXPORT Status cuKernelGetParamInfo(void* kernel, std::size_t index, std::size_t* offset,
-                                        std::size_t* size) {
-  return guarded([&] { return parameter(kernel, index, offset, size); });
-}
-CUDA_EXPORT Status cuFuncGetAttribute(int* value, int which, void* function) {
-  return guarded([&] { return attribute(value, which, function); });
-}
-CUDA_EXPORT Status cuFuncSetAttribute(void* function, int which, int value) {
-  return guarded([&] { return set_attribute(function, which, value); });
-}
-CUDA_EXPORT Status cuFuncGetParamInfo(void* function, std::size_t index, std::size_t* offset,
-                                      std::size_t* size) {
-  return guarded([&] { return parameter(function, index, offset, size); });
-}
+GUARDED(cuKernelGetAttribute, (int* value, int which, void* kernel, int),
+        attribute(value, which, kernel))
+GUARDED(cuKernelSetAttribute, (int which, int value, void* kernel, int),
+        set_attribute(kernel, which, value))
+GUARDED(cuKernelGetParamInfo,
+        (void* kernel, std::size_t index, std::size_t* offset, std::size_t* size),
+        parameter(kernel, index, offset, size))
+GUARDED(cuFuncGetAttribute, (int* value, int which, void* function),
+        attribute(value, which, function))
+GUARDED(cuFuncSetAttribute, (void* function, int which, int value),
+        set_attribute(function, which, value))
+GUARDED(cuFuncGetParamInfo,
+        (void* function, std::size_t index, std::size_t* offset, std::size_t* size),
+        parameter(function, index, offset, size))
 CUDA_EXPORT Status cuFuncGetName(const char** name, void* function) {
   if (name == nullptr || function == nullptr) return kInvalidValue;
   *name = static_cast<Kernel*>(function)->name.c_str();
@@ -324,11 +302,10 @@ CUDA_EXPORT Status cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blo
                                                                         unsigned) {
   return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared);
 }
-CUDA_EXPORT Status cuOccupancyMaxPotentialBlockSize(int* least_grid, int* block, void* function,
-                                                    SharedOfBlock shared_of, std::size_t shared,
-                                                    int limit) {
-  return guarded([&] { return best_block(least_grid, block, function, shared_of, shared, limit); });
-}
+GUARDED(cuOccupancyMaxPotentialBlockSize,
+        (int* least_grid, int* block, void* function, SharedOfBlock shared_of, std::size_t shared,
+         int limit),
+        best_block(least_grid, block, function, shared_of, shared, limit))
 CUDA_EXPORT Status cuOccupancyMaxPotentialBlockSizeWithFlags(int* least_grid, int* block,
                                                              void* function,
                                                              SharedOfBlock shared_of,

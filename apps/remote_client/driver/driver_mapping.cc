@@ -106,9 +106,7 @@ Status add_ptx(Link* link, int type, const char* text, std::size_t bytes) {
 }  // namespace
 
 CUDA_EXPORT Status cuMemGetAllocationGranularity(std::size_t* bytes, const Properties*, int) {
-  if (bytes == nullptr) return kInvalidValue;
-  *bytes = kGranularity;
-  return kOk;
+  return hand_out(kGranularity, bytes);
 }
 CUDA_EXPORT Status cuMemAddressReserve(DevicePtr* address, std::size_t bytes, std::size_t align,
                                        DevicePtr, unsigned long long) {
@@ -118,9 +116,8 @@ CUDA_EXPORT Status cuMemAddressReserve(DevicePtr* address, std::size_t bytes, st
                 address);
   });
 }
-CUDA_EXPORT Status cuMemAddressFree(DevicePtr address, std::size_t bytes) {
-  return guarded([&] { return session().memory.unreserve(address, bytes); });
-}
+GUARDED(cuMemAddressFree, (DevicePtr address, std::size_t bytes),
+        session().memory.unreserve(address, bytes))
 CUDA_EXPORT Status cuMemCreate(Memory** handle, std::size_t bytes, const Properties* properties,
                                unsigned long long) {
   return guarded([&] { return create(handle, bytes, properties); });
@@ -138,17 +135,13 @@ CUDA_EXPORT Status cuMemMap(DevicePtr address, std::size_t bytes, std::size_t of
   return guarded([&] { return map(address, bytes, offset, handle); });
 }
 // One device, which may read and write all that it has.
-CUDA_EXPORT Status cuMemSetAccess(DevicePtr address, std::size_t, const void*, std::size_t) {
-  return guarded([&] { return session().memory.block_of(address) ? kOk : kInvalidValue; });
-}
-CUDA_EXPORT Status cuMemUnmap(DevicePtr address, std::size_t bytes) {
-  return guarded([&] { return session().memory.unmap({address, bytes}); });
-}
+GUARDED(cuMemSetAccess, (DevicePtr address, std::size_t, const void*, std::size_t),
+        session().memory.block_of(address) ? kOk : kInvalidValue)
+GUARDED(cuMemUnmap, (DevicePtr address, std::size_t bytes),
+        session().memory.unmap({address, bytes}))
 
-CUDA_EXPORT Status cuMemExportToShareableHandle(void* handle, Memory* memory, int type,
-                                                unsigned long long) {
-  return guarded([&] { return export_to(static_cast<int*>(handle), memory, type); });
-}
+GUARDED(cuMemExportToShareableHandle, (void* handle, Memory* memory, int type, unsigned long long),
+        export_to(static_cast<int*>(handle), memory, type))
 CUDA_EXPORT Status cuMemImportFromShareableHandle(Memory** memory, void* handle, int type) {
   return guarded(
       [&] { return import_from(memory, static_cast<int>(number_of(handle)), type); });
@@ -159,15 +152,11 @@ CUDA_EXPORT Status cuIpcGetMemHandle(SharedHandle* handle, DevicePtr memory) {
 CUDA_EXPORT Status cuIpcOpenMemHandle_v2(DevicePtr* memory, SharedHandle handle, unsigned) {
   return guarded([&] { return open_memory(reinterpret_cast<void**>(memory), handle); });
 }
-CUDA_EXPORT Status cuIpcCloseMemHandle(DevicePtr memory) {
-  return guarded([&] { return close_memory(handle_of(memory)); });
-}
+GUARDED(cuIpcCloseMemHandle, (DevicePtr memory), close_memory(handle_of(memory)))
 CUDA_EXPORT Status cuIpcGetEventHandle(SharedHandle* handle, void* event) {
   return guarded([&] { return share_event(handle, event); });
 }
-CUDA_EXPORT Status cuIpcOpenEventHandle(void** event, SharedHandle handle) {
-  return guarded([&] { return open_event(event, handle); });
-}
+GUARDED(cuIpcOpenEventHandle, (void** event, SharedHandle handle), open_event(event, handle))
 
 CUDA_EXPORT Status cuLinkCreate_v2(unsigned, int*, void**, Link** link) {
   return guarded([&] {

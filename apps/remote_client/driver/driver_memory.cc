@@ -1,5 +1,4 @@
 // libcuda: memory, copies, sets.
-#include <algorithm>
 
 #include "driver.h"
 #include "textures.h"
@@ -98,23 +97,13 @@ NOTED(cuMemAdvise_v2)
 STREAM_FUNCTION(cuStreamAttachMemAsync, _ptsz,
                 ([[maybe_unused]] void* stream, DevicePtr memory, std::size_t, unsigned flags),
                 { return attach(place(memory), flags); })
-CUDA_EXPORT Status cuMemFree_v2(DevicePtr memory) {
-  return guarded([&] { return session().memory.release(memory); });
-}
+GUARDED(cuMemFree_v2, (DevicePtr memory), session().memory.release(memory))
 STREAM_FUNCTION(cuMemAllocAsync, _ptsz,
                 (DevicePtr * memory, std::size_t bytes, [[maybe_unused]] void* stream),
                 { return allocate(memory, bytes); })
 STREAM_FUNCTION(cuMemFreeAsync, _ptsz, (DevicePtr memory, void* stream),
                 { return session().memory.release_on(number_of(stream), memory); })
-CUDA_EXPORT Status cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  return guarded([&] {
-    const auto state = session().memory.state();
-    if (!state) return state.error();
-    if (free != nullptr) *free = state->free;
-    if (total != nullptr) *total = state->total;
-    return kOk;
-  });
-}
+GUARDED(cuMemGetInfo_v2, (std::size_t * free, std::size_t* total), tell_memory(free, total))
 CUDA_EXPORT Status cuMemGetAddressRange_v2(DevicePtr* begin, std::size_t* bytes,
                                            DevicePtr address) {
   return guarded([&] {
@@ -125,24 +114,15 @@ CUDA_EXPORT Status cuMemGetAddressRange_v2(DevicePtr* begin, std::size_t* bytes,
     return kOk;
   });
 }
-CUDA_EXPORT Status cuMemAllocHost_v2(void** memory, std::size_t bytes) {
-  return guarded([&] { return allocate_host(memory, bytes); });
-}
-CUDA_EXPORT Status cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
-  return guarded([&] { return allocate_host(memory, bytes); });
-}
-CUDA_EXPORT Status cuMemFreeHost(void* memory) {
-  return guarded([&] { return session().host.release(memory); });
-}
-CUDA_EXPORT Status cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned) {
-  return guarded([&] { return session().host.enter(memory, bytes); });
-}
+GUARDED(cuMemAllocHost_v2, (void** memory, std::size_t bytes), allocate_host(memory, bytes))
+GUARDED(cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned), allocate_host(memory, bytes))
+GUARDED(cuMemFreeHost, (void* memory), session().host.release(memory))
+GUARDED(cuMemHostRegister_v2, (void* memory, std::size_t bytes, unsigned),
+        session().host.enter(memory, bytes))
 CUDA_EXPORT Status cuMemHostGetDevicePointer_v2(DevicePtr* device, void* memory, unsigned) {
   return guarded([&] { return give(session().host.device_address(memory), device); });
 }
-CUDA_EXPORT Status cuMemHostUnregister(void* memory) {
-  return guarded([&] { return session().host.leave(memory); });
-}
+GUARDED(cuMemHostUnregister, (void* memory), session().host.leave(memory))
 
 // --- copies ------------------------------------------------------------------------------------
 
@@ -173,9 +153,8 @@ STREAM_FUNCTION(cuMemcpyDtoDAsync_v2, _ptsz,
                 (DevicePtr to, DevicePtr from, std::size_t bytes, void* stream), {
                   return copy({place(to), place(from), bytes, kDeviceToDevice}, stream, true);
                 })
-CUDA_EXPORT Status cuMemcpyPeer(DevicePtr to, void*, DevicePtr from, void*, std::size_t bytes) {
-  return guarded([&] { return copy({place(to), place(from), bytes, kByAddress}, nullptr, false); });
-}
+GUARDED(cuMemcpyPeer, (DevicePtr to, void*, DevicePtr from, void*, std::size_t bytes),
+        copy({place(to), place(from), bytes, kByAddress}, nullptr, false))
 STREAM_FUNCTION(cuMemcpyPeerAsync, _ptsz,
                 (DevicePtr to, void*, DevicePtr from, void*, std::size_t bytes, void* stream), {
                   return copy({place(to), place(from), bytes, kByAddress}, stream, true);
@@ -186,22 +165,17 @@ STREAM_FUNCTION(cuMemcpyAsync, _ptsz,
                 })
 STREAM_FUNCTION(cuMemcpy2DAsync_v2, _ptsz, (const DriverCopy2D* copy, void* stream),
                 { return copy_2d(copy, stream, true); })
-CUDA_EXPORT Status cuMemcpy2D_v2(const DriverCopy2D* copy) {
-  return guarded([&] { return copy_2d(copy, nullptr, false); });
-}
+GUARDED(cuMemcpy2D_v2, (const DriverCopy2D* copy), copy_2d(copy, nullptr, false))
 CUDA_EXPORT Status cuMemcpy2DUnaligned_v2(const DriverCopy2D* copy) { return cuMemcpy2D_v2(copy); }
 
 // --- sets --------------------------------------------------------------------------------------
 
-CUDA_EXPORT Status cuMemsetD8_v2(DevicePtr to, unsigned char value, std::size_t count) {
-  return guarded([&] { return set(to, value, 1, count, nullptr, false); });
-}
-CUDA_EXPORT Status cuMemsetD16_v2(DevicePtr to, unsigned short value, std::size_t count) {
-  return guarded([&] { return set(to, value, 2, count, nullptr, false); });
-}
-CUDA_EXPORT Status cuMemsetD32_v2(DevicePtr to, unsigned value, std::size_t count) {
-  return guarded([&] { return set(to, value, 4, count, nullptr, false); });
-}
+GUARDED(cuMemsetD8_v2, (DevicePtr to, unsigned char value, std::size_t count),
+        set(to, value, 1, count, nullptr, false))
+GUARDED(cuMemsetD16_v2, (DevicePtr to, unsigned short value, std::size_t count),
+        set(to, value, 2, count, nullptr, false))
+GUARDED(cuMemsetD32_v2, (DevicePtr to, unsigned value, std::size_t count),
+        set(to, value, 4, count, nullptr, false))
 CUDA_EXPORT Status cuMemsetD2D8_v2(DevicePtr to, std::size_t pitch, unsigned char value,
                                    std::size_t width, std::size_t height) {
   return guarded([&] {

@@ -3,15 +3,11 @@
 
 namespace partita::remote::shim {
 
-CUDA_EXPORT Status cuStreamCreate(void** stream, unsigned flags) {
-  return guarded([&] { return give(session().streams.create(flags, 0), stream); });
-}
-CUDA_EXPORT Status cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
-  return guarded([&] { return give(session().streams.create(flags, priority), stream); });
-}
-CUDA_EXPORT Status cuStreamDestroy_v2(void* stream) {
-  return guarded([&] { return session().streams.destroy(number_of(stream)); });
-}
+GUARDED(cuStreamCreate, (void** stream, unsigned flags),
+        give(session().streams.create(flags, 0), stream))
+GUARDED(cuStreamCreateWithPriority, (void** stream, unsigned flags, int priority),
+        give(session().streams.create(flags, priority), stream))
+GUARDED(cuStreamDestroy_v2, (void* stream), session().streams.destroy(number_of(stream)))
 STREAM_FUNCTION(cuStreamSynchronize, _ptsz, (void* stream),
                 { return session().streams.synchronise(number_of(stream)); })
 STREAM_FUNCTION(cuStreamQuery, _ptsz, (void* stream),
@@ -40,9 +36,7 @@ STREAM_FUNCTION(cuStreamEndCapture, _ptsz, (void* stream, void** graph),
 STREAM_FUNCTION(cuStreamIsCapturing, _ptsz, (void* stream, int* status), {
   const auto state = session().captures.state_of(number_of(stream));
   if (!state) return state.error();
-  if (status == nullptr) return kInvalidValue;
-  *status = state->status;
-  return kOk;
+  return hand_out(state->status, status);
 })
 
 CUDA_EXPORT Status cuEventCreate(void** event, unsigned flags) {
@@ -52,32 +46,15 @@ CUDA_EXPORT Status cuEventCreate(void** event, unsigned flags) {
     return give(session().events.create((flags & kDisableTiming) != 0 ? kNoTiming : 0U), event);
   });
 }
-CUDA_EXPORT Status cuEventDestroy_v2(void* event) {
-  return guarded([&] { return session().events.destroy(number_of(event)); });
-}
+GUARDED(cuEventDestroy_v2, (void* event), session().events.destroy(number_of(event)))
 STREAM_FUNCTION(cuEventRecord, _ptsz, (void* event, void* stream),
                 { return session().events.record(number_of(event), number_of(stream)); })
 STREAM_FUNCTION(cuEventRecordWithFlags, _ptsz, (void* event, void* stream, unsigned),
                 { return session().events.record(number_of(event), number_of(stream)); })
-CUDA_EXPORT Status cuEventQuery(void* event) {
-  return guarded([&] { return session().events.query(number_of(event)); });
-}
-CUDA_EXPORT Status cuEventSynchronize(void* event) {
-  return guarded([&] { return session().events.synchronise(number_of(event)); });
-}
-CUDA_EXPORT Status cuEventElapsedTime(float* ms, void* from, void* to) {
-  return guarded([&] {
-    const auto ns = session().events.elapsed_ns(number_of(from), number_of(to));
-    if (!ns) return ns.error();
-    if (ms == nullptr) return kInvalidValue;
-    constexpr double kPerMillisecond = 1e6;
-    *ms = static_cast<float>(static_cast<double>(*ns) / kPerMillisecond);
-    return kOk;
-  });
-}
-CUDA_EXPORT Status cuEventElapsedTime_v2(float* ms, void* from, void* to) {
-  return cuEventElapsedTime(ms, from, to);
-}
+GUARDED(cuEventQuery, (void* event), session().events.query(number_of(event)))
+GUARDED(cuEventSynchronize, (void* event), session().events.synchronise(number_of(event)))
+GUARDED(cuEventElapsedTime, (float* ms, void* from, void* to), tell_elapsed(ms, from, to))
+GUARDED(cuEventElapsedTime_v2, (float* ms, void* from, void* to), tell_elapsed(ms, from, to))
 
 // What they were called before there was a version of them, by programs that look names up.
 CUDA_EXPORT Status cuStreamDestroy(void* stream) { return cuStreamDestroy_v2(stream); }

@@ -1,6 +1,5 @@
 // cuGetProcAddress: functions by name, version and flag. The version is the program's: an older one
 // gets the function that had this name then.
-#include <algorithm>
 #include <string_view>
 
 #include "driver.h"

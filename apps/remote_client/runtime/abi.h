@@ -199,6 +199,18 @@ inline bool spoils_capture(const void* stream) {
   return session().captures.spoil(number_of(stream));
 }
 
+// What the memory has, and the time between two events, where the program wants them.
+Status tell_memory(std::size_t* free, std::size_t* total);
+Status tell_elapsed(float* ms, void* from, void* to);
+
+// Stores a value where the program wants it.
+template <class T, class Into>
+Status hand_out(const T& value, Into* into) {
+  if (into == nullptr) return client::kInvalidValue;
+  *into = static_cast<Into>(value);
+  return client::kOk;
+}
+
 // Stores what was got where the program wants it.
 template <class T, class Into>
 Status give(const client::Got<T>& got, Into* into) {
@@ -214,6 +226,11 @@ Status give(const client::Got<T>& got, Into* into) {
 
 }  // namespace partita::remote::shim
 
+// A function of the program that is one guarded answer; it may have commas.
+#define GUARDED(name, parameters, ...)                       \
+  CUDA_EXPORT Status name parameters {                       \
+    return guarded([&]() -> Status { return __VA_ARGS__; }); \
+  }
 // Functions with a stream come twice: NAME, and NAME_ptsz (or _ptds) for programs that have a
 // default stream per thread. `parameters` and `body` see the stream as `stream`.
 #define STREAM_FUNCTION(name, suffix, parameters, body)                        \
@@ -232,3 +249,15 @@ Status give(const client::Got<T>& got, Into* into) {
     void* const stream = own_default(nullptr);   \
     return guarded([&]() -> Status body);        \
   }
+// Those in the default stream that wait, and behind them those of a stream that need not: NAME,
+// NAME_ptds, NAMEAsync, NAMEAsync_ptsz. The answer sees `stream` and `later`.
+#define EITHER_FUNCTION(name, parameters, ...)                                          \
+  DEFAULT_FUNCTION(name, parameters, {                                                  \
+    [[maybe_unused]] constexpr bool later = false;                                      \
+    return __VA_ARGS__;                                                                 \
+  })                                                                                    \
+  STREAM_FUNCTION(name##Async, _ptsz, (WITHOUT_PARENTHESES parameters, void* stream), { \
+    [[maybe_unused]] constexpr bool later = true;                                       \
+    return __VA_ARGS__;                                                                 \
+  })
+#define WITHOUT_PARENTHESES(...) __VA_ARGS__

@@ -23,6 +23,23 @@ Status unsupported(const char* function) {
   return remember(client::kNotSupported);
 }
 
+Status tell_memory(std::size_t* free, std::size_t* total) {
+  const auto state = session().memory.state();
+  if (!state) return state.error();
+  if (free != nullptr) *free = state->free;
+  if (total != nullptr) *total = state->total;
+  return kOk;
+}
+
+Status tell_elapsed(float* ms, void* from, void* to) {
+  const auto ns = session().events.elapsed_ns(number_of(from), number_of(to));
+  if (!ns) return ns.error();
+  if (ms == nullptr) return client::kInvalidValue;
+  constexpr double kPerMillisecond = 1e6;
+  *ms = static_cast<float>(static_cast<double>(*ns) / kPerMillisecond);
+  return kOk;
+}
+
 // What lets a launch begin early, or says what memory and clusters are good for, may be left out:
 // launches of a stream run one behind the other here.
 Status read(const LaunchAttribute* attributes, unsigned count, bool& cooperative) {

@@ -1,8 +1,6 @@
 // The device, its properties, errors, versions.
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <string>
 #include <string_view>
 
 #include "abi.h"
@@ -97,30 +95,14 @@ CUDA_EXPORT Status cudaGetDeviceCount(int* count) {
     return status;
   });
 }
-CUDA_EXPORT Status cudaSetDevice(int device) {
-  return guarded([&] { return set_device(device); });
-}
-CUDA_EXPORT Status cudaInitDevice(int device, unsigned, unsigned) {
-  return guarded([&] { return check(device); });
-}
-CUDA_EXPORT Status cudaGetDevice(int* device) {
-  return guarded([&] {
-    if (device == nullptr) return kInvalidValue;
-    *device = client::current_device();
-    return kOk;
-  });
-}
+GUARDED(cudaSetDevice, (int device), set_device(device))
+GUARDED(cudaInitDevice, (int device, unsigned, unsigned), check(device))
+GUARDED(cudaGetDevice, (int* device), hand_out(client::current_device(), device))
 CUDA_EXPORT Status cudaSetDeviceFlags(unsigned) { return kOk; }
-CUDA_EXPORT Status cudaGetDeviceFlags(unsigned* flags) {
-  if (flags == nullptr) return remember(kInvalidValue);
-  *flags = 0;
-  return kOk;
-}
+CUDA_EXPORT Status cudaGetDeviceFlags(unsigned* flags) { return remember(hand_out(0, flags)); }
 CUDA_EXPORT Status cudaSetValidDevices(int*, int) { return kOk; }
 CUDA_EXPORT Status cudaChooseDevice(int* device, const void*) { return cudaGetDevice(device); }
-CUDA_EXPORT Status cudaDeviceSynchronize() {
-  return guarded([] { return session().streams.synchronise(); });
-}
+GUARDED(cudaDeviceSynchronize, (), session().streams.synchronise())
 CUDA_EXPORT Status cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 CUDA_EXPORT Status cudaDeviceReset() {
   const Status status = guarded([] {
@@ -197,12 +179,9 @@ CUDA_EXPORT Status cudaDeviceCanAccessPeer(int* can, int device, int peer) {
     return kOk;
   });
 }
-CUDA_EXPORT Status cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
-  return guarded([&] { return flags != 0 ? kInvalidValue : change_peer(peer, true); });
-}
-CUDA_EXPORT Status cudaDeviceDisablePeerAccess(int peer) {
-  return guarded([&] { return change_peer(peer, false); });
-}
+GUARDED(cudaDeviceEnablePeerAccess, (int peer, unsigned flags),
+        flags != 0 ? kInvalidValue : change_peer(peer, true))
+GUARDED(cudaDeviceDisablePeerAccess, (int peer), change_peer(peer, false))
 CUDA_EXPORT Status cudaDeviceGetP2PAttribute(int* value, int attribute, int from, int to) {
   return guarded([&] {
     constexpr int kRank = 1, kArrays = 4;  // access and atomics are between them
@@ -229,11 +208,7 @@ CUDA_EXPORT Status cudaDeviceSetLimit(int which, std::size_t value) {
   limits[which] = value;
   return kOk;
 }
-CUDA_EXPORT Status cudaDeviceGetCacheConfig(int* config) {
-  if (config == nullptr) return remember(kInvalidValue);
-  *config = 0;
-  return kOk;
-}
+CUDA_EXPORT Status cudaDeviceGetCacheConfig(int* config) { return remember(hand_out(0, config)); }
 CUDA_EXPORT Status cudaDeviceSetCacheConfig(int) { return kOk; }
 CUDA_EXPORT Status cudaDeviceGetSharedMemConfig(int* config) {
   return cudaDeviceGetCacheConfig(config);
@@ -244,9 +219,7 @@ CUDA_EXPORT Status cudaProfilerStart() { return kOk; }
 CUDA_EXPORT Status cudaProfilerStop() { return kOk; }
 
 CUDA_EXPORT Status cudaRuntimeGetVersion(int* version) {
-  if (version == nullptr) return remember(kInvalidValue);
-  *version = kRuntimeVersion;
-  return kOk;
+  return remember(hand_out(kRuntimeVersion, version));
 }
 CUDA_EXPORT Status cudaDriverGetVersion(int* version) {
   return guarded([&] {

@@ -29,11 +29,10 @@ Status entry_point(const char* symbol, void** function, unsigned version, unsign
 
 }  // namespace
 
-CUDA_EXPORT Status cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
-                                                    unsigned version, unsigned long long flags,
-                                                    int* found) {
-  return guarded([&] { return entry_point(symbol, function, version, flags, found); });
-}
+GUARDED(cudaGetDriverEntryPointByVersion,
+        (const char* symbol, void** function, unsigned version, unsigned long long flags,
+         int* found),
+        entry_point(symbol, function, version, flags, found))
 CUDA_EXPORT Status cudaGetDriverEntryPointByVersion_ptsz(const char* symbol, void** function,
                                                          unsigned version, unsigned long long flags,
                                                          int* found) {

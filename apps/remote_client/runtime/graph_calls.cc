@@ -221,9 +221,7 @@ Status tell_behind(void* node, void** nodes, void* data, std::size_t* count) {
 Status tell_type(void* node, int* type) {
   const auto is = session().nodes.find(number_of(node));
   if (!is) return is.error();
-  if (type == nullptr) return kInvalidValue;
-  *type = static_cast<int>(is->kind);
-  return kOk;
+  return hand_out(static_cast<int>(is->kind), type);
 }
 
 Status tell_child(void* node, void** graph) {

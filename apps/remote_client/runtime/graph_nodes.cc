@@ -8,32 +8,23 @@ using client::kOk;
 
 // ---- what there is
 
-CUDA_EXPORT Status cudaGraphGetNodes(void* graph, void** nodes, std::size_t* count) {
-  return guarded([&] { return tell_nodes(graph, nodes, count); });
-}
-CUDA_EXPORT Status cudaGraphGetRootNodes(void* graph, void** nodes, std::size_t* count) {
-  return guarded([&] { return tell_roots(graph, nodes, count); });
-}
-CUDA_EXPORT Status cudaGraphGetEdges_v2(void* graph, void** from, void** to, void* data,
-                                        std::size_t* count) {
-  return guarded([&] { return tell_edges(graph, {from, to, data}, count); });
-}
-CUDA_EXPORT Status cudaGraphNodeGetDependencies_v2(void* node, void** nodes, void* data,
-                                                   std::size_t* count) {
-  return guarded([&] { return tell_before(node, nodes, data, count); });
-}
-CUDA_EXPORT Status cudaGraphNodeGetDependentNodes_v2(void* node, void** nodes, void* data,
-                                                     std::size_t* count) {
-  return guarded([&] { return tell_behind(node, nodes, data, count); });
-}
-CUDA_EXPORT Status cudaGraphAddDependencies_v2(void* graph, void* const* from, void* const* to,
-                                               const void* data, std::size_t count) {
-  return guarded([&] { return add_edges(graph, {from, to, data, count}); });
-}
-CUDA_EXPORT Status cudaGraphRemoveDependencies_v2(void* graph, void* const* from, void* const* to,
-                                                  const void* data, std::size_t count) {
-  return guarded([&] { return remove_edges(graph, {from, to, data, count}); });
-}
+GUARDED(cudaGraphGetNodes, (void* graph, void** nodes, std::size_t* count),
+        tell_nodes(graph, nodes, count))
+GUARDED(cudaGraphGetRootNodes, (void* graph, void** nodes, std::size_t* count),
+        tell_roots(graph, nodes, count))
+GUARDED(cudaGraphGetEdges_v2, (void* graph, void** from, void** to, void* data, std::size_t* count),
+        tell_edges(graph, {from, to, data}, count))
+GUARDED(cudaGraphNodeGetDependencies_v2, (void* node, void** nodes, void* data, std::size_t* count),
+        tell_before(node, nodes, data, count))
+GUARDED(cudaGraphNodeGetDependentNodes_v2,
+        (void* node, void** nodes, void* data, std::size_t* count),
+        tell_behind(node, nodes, data, count))
+GUARDED(cudaGraphAddDependencies_v2,
+        (void* graph, void* const* from, void* const* to, const void* data, std::size_t count),
+        add_edges(graph, {from, to, data, count}))
+GUARDED(cudaGraphRemoveDependencies_v2,
+        (void* graph, void* const* from, void* const* to, const void* data, std::size_t count),
+        remove_edges(graph, {from, to, data, count}))
 #if PARTITA_CUDART >= 13
 CUDA_EXPORT Status cudaGraphGetEdges(void* graph, void** from, void** to, void* data,
                                      std::size_t* count) {
@@ -74,19 +65,11 @@ CUDA_EXPORT Status cudaGraphRemoveDependencies(void* graph, void* const* from, v
   return cudaGraphRemoveDependencies_v2(graph, from, to, nullptr, count);
 }
 #endif
-CUDA_EXPORT Status cudaGraphNodeGetType(void* node, int* type) {
-  return guarded([&] { return tell_type(node, type); });
-}
-CUDA_EXPORT Status cudaGraphChildGraphNodeGetGraph(void* node, void** graph) {
-  return guarded([&] { return tell_child(node, graph); });
-}
-CUDA_EXPORT Status cudaGraphNodeFindInClone(void** node, void* original, void* clone) {
-  return guarded(
-      [&] { return give(session().nodes.in_clone(number_of(original), number_of(clone)), node); });
-}
-CUDA_EXPORT Status cudaGraphKernelNodeGetParams(void* node, KernelNode* what) {
-  return guarded([&] { return tell_kernel(node, what, true); });
-}
+GUARDED(cudaGraphNodeGetType, (void* node, int* type), tell_type(node, type))
+GUARDED(cudaGraphChildGraphNodeGetGraph, (void* node, void** graph), tell_child(node, graph))
+GUARDED(cudaGraphNodeFindInClone, (void** node, void* original, void* clone),
+        give(session().nodes.in_clone(number_of(original), number_of(clone)), node))
+GUARDED(cudaGraphKernelNodeGetParams, (void* node, KernelNode* what), tell_kernel(node, what, true))
 CUDA_EXPORT Status cudaGraphMemcpyNodeGetParams(void* node, Copy3* what) {
   return guarded([&] {
     const auto copy = session().nodes.copy_of(number_of(node));
@@ -105,30 +88,19 @@ CUDA_EXPORT Status cudaGraphMemcpyNodeGetParams(void* node, Copy3* what) {
     return kOk;
   });
 }
-CUDA_EXPORT Status cudaGraphMemsetNodeGetParams(void* node, MemsetNode* what) {
-  return guarded([&] { return tell_set(node, what); });
-}
-CUDA_EXPORT Status cudaGraphHostNodeGetParams(void* node, HostNode* what) {
-  return guarded([&] { return tell_host(node, what); });
-}
-CUDA_EXPORT Status cudaGraphDebugDotPrint(void* graph, const char* path, unsigned) {
-  return guarded([&] { return print_graph(graph, path); });
-}
+GUARDED(cudaGraphMemsetNodeGetParams, (void* node, MemsetNode* what), tell_set(node, what))
+GUARDED(cudaGraphHostNodeGetParams, (void* node, HostNode* what), tell_host(node, what))
+GUARDED(cudaGraphDebugDotPrint, (void* graph, const char* path, unsigned), print_graph(graph, path))
 
 // ---- what changes
 
-CUDA_EXPORT Status cudaGraphDestroyNode(void* node) {
-  return guarded([&] { return remove_node(node); });
-}
-CUDA_EXPORT Status cudaGraphExecUpdate(void* exec, void* graph, UpdateResult* result) {
-  return guarded([&] { return update(exec, graph, result); });
-}
-CUDA_EXPORT Status cudaGraphNodeSetEnabled(void* exec, void* node, unsigned is) {
-  return guarded([&] { return set_enabled(in_exec(exec, node), is); });
-}
-CUDA_EXPORT Status cudaGraphNodeGetEnabled(void* exec, void* node, unsigned* is) {
-  return guarded([&] { return tell_enabled(in_exec(exec, node), is); });
-}
+GUARDED(cudaGraphDestroyNode, (void* node), remove_node(node))
+GUARDED(cudaGraphExecUpdate, (void* exec, void* graph, UpdateResult* result),
+        update(exec, graph, result))
+GUARDED(cudaGraphNodeSetEnabled, (void* exec, void* node, unsigned is),
+        set_enabled(in_exec(exec, node), is))
+GUARDED(cudaGraphNodeGetEnabled, (void* exec, void* node, unsigned* is),
+        tell_enabled(in_exec(exec, node), is))
 
 CUDA_EXPORT Status cudaGraphKernelNodeSetParams(void* node, const KernelNode* what) {
   return guarded_launch([&] { return set_kernel(in_graph(node), what); });
@@ -137,34 +109,24 @@ CUDA_EXPORT Status cudaGraphExecKernelNodeSetParams(void* exec, void* node,
                                                     const KernelNode* what) {
   return guarded_launch([&] { return set_kernel(in_exec(exec, node), what); });
 }
-CUDA_EXPORT Status cudaGraphMemsetNodeSetParams(void* node, const MemsetNode* what) {
-  return guarded([&] { return set_set(in_graph(node), what); });
-}
-CUDA_EXPORT Status cudaGraphExecMemsetNodeSetParams(void* exec, void* node,
-                                                    const MemsetNode* what) {
-  return guarded([&] { return set_set(in_exec(exec, node), what); });
-}
-CUDA_EXPORT Status cudaGraphHostNodeSetParams(void* node, const HostNode* what) {
-  return guarded([&] { return set_host(in_graph(node), what); });
-}
-CUDA_EXPORT Status cudaGraphExecHostNodeSetParams(void* exec, void* node, const HostNode* what) {
-  return guarded([&] { return set_host(in_exec(exec, node), what); });
-}
-CUDA_EXPORT Status cudaGraphMemcpyNodeSetParams(void* node, const Copy3* copy) {
-  return guarded([&] { return set_copy(in_graph(node), copy); });
-}
-CUDA_EXPORT Status cudaGraphExecMemcpyNodeSetParams(void* exec, void* node, const Copy3* copy) {
-  return guarded([&] { return set_copy(in_exec(exec, node), copy); });
-}
-CUDA_EXPORT Status cudaGraphMemcpyNodeSetParams1D(void* node, void* to, const void* from,
-                                                  std::size_t bytes, int kind) {
-  return guarded([&] { return set_copy(in_graph(node), PlainCopy{to, from, bytes, kind}); });
-}
-CUDA_EXPORT Status cudaGraphExecMemcpyNodeSetParams1D(void* exec, void* node, void* to,
-                                                      const void* from, std::size_t bytes,
-                                                      int kind) {
-  return guarded([&] { return set_copy(in_exec(exec, node), PlainCopy{to, from, bytes, kind}); });
-}
+GUARDED(cudaGraphMemsetNodeSetParams, (void* node, const MemsetNode* what),
+        set_set(in_graph(node), what))
+GUARDED(cudaGraphExecMemsetNodeSetParams, (void* exec, void* node, const MemsetNode* what),
+        set_set(in_exec(exec, node), what))
+GUARDED(cudaGraphHostNodeSetParams, (void* node, const HostNode* what),
+        set_host(in_graph(node), what))
+GUARDED(cudaGraphExecHostNodeSetParams, (void* exec, void* node, const HostNode* what),
+        set_host(in_exec(exec, node), what))
+GUARDED(cudaGraphMemcpyNodeSetParams, (void* node, const Copy3* copy),
+        set_copy(in_graph(node), copy))
+GUARDED(cudaGraphExecMemcpyNodeSetParams, (void* exec, void* node, const Copy3* copy),
+        set_copy(in_exec(exec, node), copy))
+GUARDED(cudaGraphMemcpyNodeSetParams1D,
+        (void* node, void* to, const void* from, std::size_t bytes, int kind),
+        set_copy(in_graph(node), PlainCopy{to, from, bytes, kind}))
+GUARDED(cudaGraphExecMemcpyNodeSetParams1D,
+        (void* exec, void* node, void* to, const void* from, std::size_t bytes, int kind),
+        set_copy(in_exec(exec, node), PlainCopy{to, from, bytes, kind}))
 
 // ---- variables of the device code
 
@@ -254,11 +216,8 @@ static Status set_any(const At& at, const AnyNode* what) {
     }
   }
 }
-CUDA_EXPORT Status cudaGraphNodeSetParams(void* node, AnyNode* what) {
-  return guarded([&] { return set_any(in_graph(node), what); });
-}
-CUDA_EXPORT Status cudaGraphExecNodeSetParams(void* exec, void* node, AnyNode* what) {
-  return guarded([&] { return set_any(in_exec(exec, node), what); });
-}
+GUARDED(cudaGraphNodeSetParams, (void* node, AnyNode* what), set_any(in_graph(node), what))
+GUARDED(cudaGraphExecNodeSetParams, (void* exec, void* node, AnyNode* what),
+        set_any(in_exec(exec, node), what))
 
 }  // namespace partita::remote::shim

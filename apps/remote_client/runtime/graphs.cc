@@ -28,11 +28,9 @@ static Status set_dependencies(void* stream, void** nodes, const void* edges, st
   if (!are_plain(edges, count)) return unsupported("cudaStreamUpdateCaptureDependencies (edges)");
   return session().captures.set_nodes_before(number_of(stream), numbers(nodes, count), flags == 0);
 }
-CUDA_EXPORT Status cudaStreamUpdateCaptureDependencies_v2(void* stream, void** nodes,
-                                                          const void* edges, std::size_t count,
-                                                          unsigned flags) {
-  return guarded([&] { return set_dependencies(stream, nodes, edges, count, flags); });
-}
+GUARDED(cudaStreamUpdateCaptureDependencies_v2,
+        (void* stream, void** nodes, const void* edges, std::size_t count, unsigned flags),
+        set_dependencies(stream, nodes, edges, count, flags))
 #if PARTITA_CUDART >= 13
 STREAM_FUNCTION(cudaStreamUpdateCaptureDependencies, _ptsz,
                 (void* stream, void** nodes, const void* edges, std::size_t count, unsigned flags),
@@ -51,9 +49,7 @@ STREAM_FUNCTION(cudaStreamEndCapture, _ptsz, (void* stream, void** graph), {
 STREAM_FUNCTION(cudaStreamIsCapturing, _ptsz, (void* stream, int* status), {
   const auto state = session().captures.state_of(number_of(stream));
   if (!state) return state.error();
-  if (status == nullptr) return kInvalidValue;
-  *status = state->status;
-  return kOk;
+  return hand_out(state->status, status);
 })
 static Status capture_info(void* stream, int* status, unsigned long long* id, void** graph,
                            void* const** nodes, const void** edges, std::size_t* count) {
@@ -90,16 +86,10 @@ CUDA_EXPORT Status cudaThreadExchangeStreamCaptureMode(int* mode) {
   return kOk;
 }
 
-CUDA_EXPORT Status cudaGraphCreate(void** graph, unsigned) {
-  return guarded([&] { return give(session().graphs.create(), graph); });
-}
-CUDA_EXPORT Status cudaGraphDestroy(void* graph) {
-  return guarded([&] { return session().graphs.destroy(number_of(graph)); });
-}
-CUDA_EXPORT Status cudaGraphAddEmptyNode(void** node, void* graph, void* const* after,
-                                         std::size_t count) {
-  return guarded([&] { return add_empty({node, graph, after, count}); });
-}
+GUARDED(cudaGraphCreate, (void** graph, unsigned), give(session().graphs.create(), graph))
+GUARDED(cudaGraphDestroy, (void* graph), session().graphs.destroy(number_of(graph)))
+GUARDED(cudaGraphAddEmptyNode, (void** node, void* graph, void* const* after, std::size_t count),
+        add_empty({node, graph, after, count}))
 CUDA_EXPORT Status cudaGraphAddMemAllocNode(void** node, void* graph, void* const* after,
                                             std::size_t count, MemoryNode* what) {
   return guarded([&] {
@@ -136,26 +126,22 @@ CUDA_EXPORT Status cudaDeviceGetGraphMemAttribute(int device, int attribute, voi
 CUDA_EXPORT Status cudaDeviceGraphMemTrim(int device) {
   return remember(device >= 0 && device < session().device().count ? kOk : client::kInvalidDevice);
 }
-CUDA_EXPORT Status cudaGraphClone(void** clone, void* graph) {
-  return guarded([&] { return give(session().graphs.clone(number_of(graph)), clone); });
-}
+GUARDED(cudaGraphClone, (void** clone, void* graph),
+        give(session().graphs.clone(number_of(graph)), clone))
 CUDA_EXPORT Status cudaGraphAddKernelNode(void** node, void* graph, void* const* after,
                                           std::size_t count, const KernelNode* what) {
   return guarded_launch([&] { return add_kernel({node, graph, after, count}, what); });
 }
-CUDA_EXPORT Status cudaGraphAddMemsetNode(void** node, void* graph, void* const* after,
-                                          std::size_t count, const MemsetNode* what) {
-  return guarded([&] { return add_set({node, graph, after, count}, what); });
-}
-CUDA_EXPORT Status cudaGraphAddHostNode(void** node, void* graph, void* const* after,
-                                        std::size_t count, const HostNode* what) {
-  return guarded([&] { return add_host({node, graph, after, count}, what); });
-}
-CUDA_EXPORT Status cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* after,
-                                            std::size_t count, void* to, const void* from,
-                                            std::size_t bytes, int kind) {
-  return guarded([&] { return add_copy({node, graph, after, count}, {to, from, bytes, kind}); });
-}
+GUARDED(cudaGraphAddMemsetNode,
+        (void** node, void* graph, void* const* after, std::size_t count, const MemsetNode* what),
+        add_set({node, graph, after, count}, what))
+GUARDED(cudaGraphAddHostNode,
+        (void** node, void* graph, void* const* after, std::size_t count, const HostNode* what),
+        add_host({node, graph, after, count}, what))
+GUARDED(cudaGraphAddMemcpyNode1D,
+        (void** node, void* graph, void* const* after, std::size_t count, void* to,
+         const void* from, std::size_t bytes, int kind),
+        add_copy({node, graph, after, count}, {to, from, bytes, kind}))
 CUDA_EXPORT Status cudaGraphAddMemcpyNode(void** node, void* graph, void* const* after,
                                           std::size_t count, const Copy3* copy) {
   return guarded([&] {
@@ -165,10 +151,9 @@ CUDA_EXPORT Status cudaGraphAddMemcpyNode(void** node, void* graph, void* const*
     return add_copy({node, graph, after, count}, *plain);
   });
 }
-CUDA_EXPORT Status cudaGraphAddChildGraphNode(void** node, void* graph, void* const* after,
-                                              std::size_t count, void* child) {
-  return guarded([&] { return add_child({node, graph, after, count}, child); });
-}
+GUARDED(cudaGraphAddChildGraphNode,
+        (void** node, void* graph, void* const* after, std::size_t count, void* child),
+        add_child({node, graph, after, count}, child))
 
 // The handle is the address of a word on the device, or what the device has in its place.
 CUDA_EXPORT Status cudaGraphConditionalHandleCreate(unsigned long long* handle, void* graph,
@@ -234,9 +219,8 @@ CUDA_EXPORT Status cudaGraphAddNode(void** node, void* graph, void* const* after
   return cudaGraphAddNode_v2(node, graph, after, nullptr, count, what);
 }
 #endif
-CUDA_EXPORT Status cudaGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
-  return guarded([&] { return give(session().graphs.instantiate(number_of(graph)), exec); });
-}
+GUARDED(cudaGraphInstantiateWithFlags, (void** exec, void* graph, unsigned long long),
+        give(session().graphs.instantiate(number_of(graph)), exec))
 CUDA_EXPORT Status cudaGraphInstantiate(void** exec, void* graph, unsigned long long flags) {
   return cudaGraphInstantiateWithFlags(exec, graph, flags);
 }
@@ -249,8 +233,6 @@ CUDA_EXPORT Status cudaGraphLaunch_ptsz(void* exec, void* stream) {
 }
 CUDA_EXPORT Status cudaGraphUpload(void*, void*) { return kOk; }
 CUDA_EXPORT Status cudaGraphUpload_ptsz(void*, void*) { return kOk; }
-CUDA_EXPORT Status cudaGraphExecDestroy(void* exec) {
-  return guarded([&] { return session().graphs.destroy_exec(number_of(exec)); });
-}
+GUARDED(cudaGraphExecDestroy, (void* exec), session().graphs.destroy_exec(number_of(exec)))
 
 }  // namespace partita::remote::shim

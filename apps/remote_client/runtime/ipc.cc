@@ -14,18 +14,13 @@ using client::kOk;
 CUDA_EXPORT Status cudaIpcGetMemHandle(SharedHandle* handle, void* memory) {
   return guarded([&] { return share_memory(handle, memory); });
 }
-CUDA_EXPORT Status cudaIpcOpenMemHandle(void** memory, SharedHandle handle, unsigned) {
-  return guarded([&] { return open_memory(memory, handle); });
-}
-CUDA_EXPORT Status cudaIpcCloseMemHandle(void* memory) {
-  return guarded([&] { return close_memory(memory); });
-}
+GUARDED(cudaIpcOpenMemHandle, (void** memory, SharedHandle handle, unsigned),
+        open_memory(memory, handle))
+GUARDED(cudaIpcCloseMemHandle, (void* memory), close_memory(memory))
 CUDA_EXPORT Status cudaIpcGetEventHandle(SharedHandle* handle, void* event) {
   return guarded([&] { return share_event(handle, event); });
 }
-CUDA_EXPORT Status cudaIpcOpenEventHandle(void** event, SharedHandle handle) {
-  return guarded([&] { return open_event(event, handle); });
-}
+GUARDED(cudaIpcOpenEventHandle, (void** event, SharedHandle handle), open_event(event, handle))
 
 // ---- pools: names, by which others tell whose memory it is ----
 

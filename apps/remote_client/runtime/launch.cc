@@ -1,7 +1,5 @@
 // Device code registered before main(), launches, attributes and occupancy of kernels, libraries.
 
-#include <cstdio>
-#include <string>
 #include <vector>
 
 #include "abi.h"
@@ -221,9 +219,7 @@ CUDA_EXPORT Status cudaFuncGetName(const char** name, const void* function) {
   return guarded([&] {
     const Kernel* kernel = session().kernels.modules().kernel_of(function);
     if (kernel == nullptr) return kInvalidKernelImage;
-    if (name == nullptr) return kInvalidValue;
-    *name = kernel->name.c_str();
-    return kOk;
+    return hand_out(kernel->name.c_str(), name);
   });
 }
 CUDA_EXPORT Status cudaFuncGetParamInfo(const void* function, std::size_t index,
@@ -239,14 +235,12 @@ CUDA_EXPORT Status cudaFuncGetParamInfo(const void* function, std::size_t index,
     return kOk;
   });
 }
-CUDA_EXPORT Status cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function,
-                                                                 int threads, std::size_t shared) {
-  return guarded([&] { return occupancy(blocks, function, threads, shared); });
-}
-CUDA_EXPORT Status cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int* blocks, const void* function, int threads, std::size_t shared, unsigned) {
-  return guarded([&] { return occupancy(blocks, function, threads, shared); });
-}
+GUARDED(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
+        (int* blocks, const void* function, int threads, std::size_t shared),
+        occupancy(blocks, function, threads, shared))
+GUARDED(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+        (int* blocks, const void* function, int threads, std::size_t shared, unsigned),
+        occupancy(blocks, function, threads, shared))
 CUDA_EXPORT Status cudaGetFuncBySymbol(void** function, const void* symbol) {
   return __cudaGetKernel(function, symbol);
 }
@@ -256,10 +250,9 @@ CUDA_EXPORT Status cudaGetKernel(void** kernel, const void* symbol) {
 
 // --- libraries ---------------------------------------------------------------------------------
 
-CUDA_EXPORT Status cudaLibraryLoadData(void** library, const void* code, void*, void**, unsigned,
-                                       void*, void**, unsigned) {
-  return guarded([&] { return load_library(library, code); });
-}
+GUARDED(cudaLibraryLoadData,
+        (void** library, const void* code, void*, void**, unsigned, void*, void**, unsigned),
+        load_library(library, code))
 CUDA_EXPORT Status cudaLibraryGetKernel(void** kernel, void* library, const char* name) {
   return guarded([&] {
     if (kernel == nullptr || library == nullptr || name == nullptr) return kInvalidValue;

@@ -1,5 +1,4 @@
 // Memory: allocation, copies, sets, symbols, pools, pointers.
-#include <algorithm>
 
 #include "copies.h"
 #include "sharing.h"
@@ -91,12 +90,9 @@ Status copy_space(const Copy3& c, void* stream, bool later) {
 
 }  // namespace
 
-CUDA_EXPORT Status cudaMalloc(void** memory, std::size_t bytes) {
-  return guarded([&] { return allocate(memory, bytes); });
-}
-CUDA_EXPORT Status cudaMallocManaged(void** memory, std::size_t bytes, unsigned flags) {
-  return guarded([&] { return allocate_managed(memory, bytes, flags); });
-}
+GUARDED(cudaMalloc, (void** memory, std::size_t bytes), allocate(memory, bytes))
+GUARDED(cudaMallocManaged, (void** memory, std::size_t bytes, unsigned flags),
+        allocate_managed(memory, bytes, flags))
 // Where to, and how, follows in the arguments.
 #define NOTED(name)                                                \
   CUDA_EXPORT Status name(const void* memory, std::size_t bytes) { \
@@ -111,9 +107,7 @@ NOTED(cudaMemAdvise_v2)
 STREAM_FUNCTION(cudaStreamAttachMemAsync, _ptsz,
                 ([[maybe_unused]] void* stream, void* memory, std::size_t, unsigned flags),
                 { return attach(memory, flags); })
-CUDA_EXPORT Status cudaFree(void* memory) {
-  return guarded([&] { return session().memory.release(number_of(memory)); });
-}
+GUARDED(cudaFree, (void* memory), session().memory.release(number_of(memory)))
 CUDA_EXPORT Status cudaMallocPitch(void** memory, std::size_t* pitch, std::size_t width,
                                    std::size_t height) {
   return guarded([&] {
@@ -134,24 +128,14 @@ STREAM_FUNCTION(cudaMallocAsync, _ptsz, (void** memory, std::size_t bytes, void*
                 { return allocate_on(memory, bytes, stream); })
 STREAM_FUNCTION(cudaFreeAsync, _ptsz, (void* memory, void* stream),
                 { return session().memory.release_on(number_of(stream), number_of(memory)); })
-CUDA_EXPORT Status cudaMallocHost(void** memory, std::size_t bytes) {
-  return guarded([&] { return allocate_host(memory, bytes); });
-}
-CUDA_EXPORT Status cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
-  return guarded([&] { return allocate_host(memory, bytes); });
-}
-CUDA_EXPORT Status cudaFreeHost(void* memory) {
-  return guarded([&] { return session().host.release(memory); });
-}
-CUDA_EXPORT Status cudaHostRegister(void* memory, std::size_t bytes, unsigned) {
-  return guarded([&] { return session().host.enter(memory, bytes); });
-}
-CUDA_EXPORT Status cudaHostUnregister(void* memory) {
-  return guarded([&] { return session().host.leave(memory); });
-}
-CUDA_EXPORT Status cudaHostGetDevicePointer(void** device, void* memory, unsigned) {
-  return guarded([&] { return give(session().host.device_address(memory), device); });
-}
+GUARDED(cudaMallocHost, (void** memory, std::size_t bytes), allocate_host(memory, bytes))
+GUARDED(cudaHostAlloc, (void** memory, std::size_t bytes, unsigned), allocate_host(memory, bytes))
+GUARDED(cudaFreeHost, (void* memory), session().host.release(memory))
+GUARDED(cudaHostRegister, (void* memory, std::size_t bytes, unsigned),
+        session().host.enter(memory, bytes))
+GUARDED(cudaHostUnregister, (void* memory), session().host.leave(memory))
+GUARDED(cudaHostGetDevicePointer, (void** device, void* memory, unsigned),
+        give(session().host.device_address(memory), device))
 CUDA_EXPORT Status cudaHostGetFlags(unsigned* flags, void* memory) {
   return guarded([&] {
     if (flags == nullptr || !session().host.is_pinned(memory, 1)) return kInvalidValue;
@@ -159,101 +143,54 @@ CUDA_EXPORT Status cudaHostGetFlags(unsigned* flags, void* memory) {
     return kOk;
   });
 }
-CUDA_EXPORT Status cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  return guarded([&] {
-    const auto state = session().memory.state();
-    if (!state) return state.error();
-    if (free != nullptr) *free = state->free;
-    if (total != nullptr) *total = state->total;
-    return kOk;
-  });
-}
+GUARDED(cudaMemGetInfo, (std::size_t * free, std::size_t* total), tell_memory(free, total))
 
 // --- copies --------------------------------------------------------------------------------
 
-DEFAULT_FUNCTION(cudaMemcpy, (void* to, const void* from, std::size_t bytes, int kind), {
-  return copy({to, from, bytes, kind}, stream, false);
-})
-STREAM_FUNCTION(cudaMemcpyAsync, _ptsz,
-                (void* to, const void* from, std::size_t bytes, int kind, void* stream), {
-                  return copy({to, from, bytes, kind}, stream, true);
-                })
-CUDA_EXPORT Status cudaMemcpyPeer(void* to, int, const void* from, int, std::size_t bytes) {
-  return guarded([&] { return copy({to, from, bytes, kByAddress}, nullptr, false); });
-}
-CUDA_EXPORT Status cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes,
-                                       void* stream) {
-  return guarded([&] { return copy({to, from, bytes, kByAddress}, stream, true); });
-}
-DEFAULT_FUNCTION(
-    cudaMemcpy2D,
-    (void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
-     std::size_t height, int kind),
-    {
-      return copy_rows({to, to_pitch, from, from_pitch, width, height, kind}, stream, false);
-    })
-STREAM_FUNCTION(
-    cudaMemcpy2DAsync, _ptsz,
-    (void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
-     std::size_t height, int kind, void* stream),
-    {
-      return copy_rows({to, to_pitch, from, from_pitch, width, height, kind}, stream, true);
-    })
-DEFAULT_FUNCTION(cudaMemcpy3D, (const Copy3* copy),
-                 { return copy == nullptr ? kInvalidValue : copy_space(*copy, stream, false); })
-STREAM_FUNCTION(cudaMemcpy3DAsync, _ptsz, (const Copy3* copy, void* stream),
-                { return copy == nullptr ? kInvalidValue : copy_space(*copy, stream, true); })
-DEFAULT_FUNCTION(cudaMemcpyToSymbol,
-                 (const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
-                  int kind),
-                 { return copy_to_symbol(symbol, from, bytes, offset, kind, stream); })
-STREAM_FUNCTION(cudaMemcpyToSymbolAsync, _ptsz,
+EITHER_FUNCTION(cudaMemcpy, (void* to, const void* from, std::size_t bytes, int kind),
+                copy({to, from, bytes, kind}, stream, later))
+GUARDED(cudaMemcpyPeer, (void* to, int, const void* from, int, std::size_t bytes),
+        copy({to, from, bytes, kByAddress}, nullptr, false))
+GUARDED(cudaMemcpyPeerAsync,
+        (void* to, int, const void* from, int, std::size_t bytes, void* stream),
+        copy({to, from, bytes, kByAddress}, stream, true))
+EITHER_FUNCTION(cudaMemcpy2D,
+                (void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                 std::size_t width, std::size_t height, int kind),
+                copy_rows({to, to_pitch, from, from_pitch, width, height, kind}, stream, later))
+EITHER_FUNCTION(cudaMemcpy3D, (const Copy3* copy),
+                copy == nullptr ? kInvalidValue : copy_space(*copy, stream, later))
+EITHER_FUNCTION(cudaMemcpyToSymbol,
                 (const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
-                 int kind, void* stream),
-                { return copy_to_symbol(symbol, from, bytes, offset, kind, stream); })
-DEFAULT_FUNCTION(cudaMemcpyFromSymbol,
-                 (void* to, const void* symbol, std::size_t bytes, std::size_t offset, int kind),
-                 { return copy_from_symbol(to, symbol, bytes, offset, kind, stream, false); })
-STREAM_FUNCTION(cudaMemcpyFromSymbolAsync, _ptsz,
-                (void* to, const void* symbol, std::size_t bytes, std::size_t offset, int kind,
-                 void* stream),
-                { return copy_from_symbol(to, symbol, bytes, offset, kind, stream, true); })
+                 int kind),
+                copy_to_symbol(symbol, from, bytes, offset, kind, stream))
+EITHER_FUNCTION(cudaMemcpyFromSymbol,
+                (void* to, const void* symbol, std::size_t bytes, std::size_t offset, int kind),
+                copy_from_symbol(to, symbol, bytes, offset, kind, stream, later))
 CUDA_EXPORT Status cudaGetSymbolAddress(void** address, const void* symbol) {
   return guarded([&] {
     const auto block = symbol_of(symbol);
     if (!block) return block.error();
-    if (address == nullptr) return kInvalidValue;
-    *address = handle_of(block->address);
-    return kOk;
+    return hand_out(handle_of(block->address), address);
   });
 }
 CUDA_EXPORT Status cudaGetSymbolSize(std::size_t* size, const void* symbol) {
   return guarded([&] {
     const auto block = symbol_of(symbol);
     if (!block) return block.error();
-    if (size == nullptr) return kInvalidValue;
-    *size = block->bytes;
-    return kOk;
+    return hand_out(block->bytes, size);
   });
 }
 
 // --- sets ----------------------------------------------------------------------------------
 
-DEFAULT_FUNCTION(cudaMemset, (void* to, int value, std::size_t count),
-                 { return set_bytes(to, value, count, stream, false); })
-STREAM_FUNCTION(cudaMemsetAsync, _ptsz, (void* to, int value, std::size_t count, void* stream),
-                { return set_bytes(to, value, count, stream, true); })
-DEFAULT_FUNCTION(cudaMemset2D,
-                 (void* to, std::size_t pitch, int value, std::size_t width, std::size_t height),
-                 { return set_bytes(to, value, width, stream, false, pitch, height); })
-STREAM_FUNCTION(cudaMemset2DAsync, _ptsz,
-                (void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
-                 void* stream),
-                { return set_bytes(to, value, width, stream, true, pitch, height); })
-DEFAULT_FUNCTION(cudaMemset3D, (Pitched to, int value, Place3 extent),
-                 { return set_space(to, value, extent, stream, false); })
-STREAM_FUNCTION(cudaMemset3DAsync, _ptsz, (Pitched to, int value, Place3 extent, void* stream),
-                { return set_space(to, value, extent, stream, true); })
+EITHER_FUNCTION(cudaMemset, (void* to, int value, std::size_t count),
+                set_bytes(to, value, count, stream, later))
+EITHER_FUNCTION(cudaMemset2D,
+                (void* to, std::size_t pitch, int value, std::size_t width, std::size_t height),
+                set_bytes(to, value, width, stream, later, pitch, height))
+EITHER_FUNCTION(cudaMemset3D, (Pitched to, int value, Place3 extent),
+                set_space(to, value, extent, stream, later))
 
 // --- pointers and pools --------------------------------------------------------------------
 
@@ -289,9 +226,7 @@ CUDA_EXPORT Status cudaDeviceGetDefaultMemPool(void** pool, int device) {
   return guarded([&] {
     if (const Status status = session().ready(); status != kOk) return status;
     if (device < 0 || device >= session().device().count) return client::kInvalidDevice;
-    if (pool == nullptr) return kInvalidValue;
-    *pool = &pools[device];
-    return kOk;
+    return hand_out(&pools[device], pool);
   });
 }
 CUDA_EXPORT Status cudaDeviceGetMemPool(void** pool, int device) {

@@ -27,18 +27,11 @@ Status call_host(void* stream, const client::Callback& callback) {
 
 }  // namespace
 
-CUDA_EXPORT Status cudaStreamCreate(void** stream) {
-  return guarded([&] { return create_stream(stream, 0, 0); });
-}
-CUDA_EXPORT Status cudaStreamCreateWithFlags(void** stream, unsigned flags) {
-  return guarded([&] { return create_stream(stream, flags, 0); });
-}
-CUDA_EXPORT Status cudaStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
-  return guarded([&] { return create_stream(stream, flags, priority); });
-}
-CUDA_EXPORT Status cudaStreamDestroy(void* stream) {
-  return guarded([&] { return session().streams.destroy(number_of(stream)); });
-}
+GUARDED(cudaStreamCreate, (void** stream), create_stream(stream, 0, 0))
+GUARDED(cudaStreamCreateWithFlags, (void** stream, unsigned flags), create_stream(stream, flags, 0))
+GUARDED(cudaStreamCreateWithPriority, (void** stream, unsigned flags, int priority),
+        create_stream(stream, flags, priority))
+GUARDED(cudaStreamDestroy, (void* stream), session().streams.destroy(number_of(stream)))
 STREAM_FUNCTION(cudaStreamSynchronize, _ptsz, (void* stream),
                 { return session().streams.synchronise(number_of(stream)); })
 STREAM_FUNCTION(cudaStreamQuery, _ptsz, (void* stream),
@@ -49,11 +42,8 @@ STREAM_FUNCTION(cudaStreamGetFlags, _ptsz, (void* stream, unsigned* flags),
                 { return give(session().streams.flags(number_of(stream)), flags); })
 STREAM_FUNCTION(cudaStreamGetPriority, _ptsz, (void* stream, int* priority),
                 { return give(session().streams.priority(number_of(stream)), priority); })
-STREAM_FUNCTION(cudaStreamGetId, _ptsz, (void* stream, unsigned long long* id), {
-  if (id == nullptr) return kInvalidValue;
-  *id = number_of(stream);
-  return kOk;
-})
+STREAM_FUNCTION(cudaStreamGetId, _ptsz, (void* stream, unsigned long long* id),
+                { return hand_out(number_of(stream), id); })
 STREAM_FUNCTION(cudaStreamGetDevice, _ptsz, (void* stream, int* device),
                 { return give(session().streams.device(number_of(stream)), device); })
 CUDA_EXPORT Status cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -62,38 +52,17 @@ CUDA_EXPORT Status cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return kOk;
 }
 
-CUDA_EXPORT Status cudaEventCreate(void** event) {
-  return guarded([&] { return create_event(event, 0); });
-}
-CUDA_EXPORT Status cudaEventCreateWithFlags(void** event, unsigned flags) {
-  return guarded([&] { return create_event(event, flags); });
-}
-CUDA_EXPORT Status cudaEventDestroy(void* event) {
-  return guarded([&] { return session().events.destroy(number_of(event)); });
-}
+GUARDED(cudaEventCreate, (void** event), create_event(event, 0))
+GUARDED(cudaEventCreateWithFlags, (void** event, unsigned flags), create_event(event, flags))
+GUARDED(cudaEventDestroy, (void* event), session().events.destroy(number_of(event)))
 STREAM_FUNCTION(cudaEventRecord, _ptsz, (void* event, void* stream),
                 { return session().events.record(number_of(event), number_of(stream)); })
 STREAM_FUNCTION(cudaEventRecordWithFlags, _ptsz, (void* event, void* stream, unsigned),
                 { return session().events.record(number_of(event), number_of(stream)); })
-CUDA_EXPORT Status cudaEventSynchronize(void* event) {
-  return guarded([&] { return session().events.synchronise(number_of(event)); });
-}
-CUDA_EXPORT Status cudaEventQuery(void* event) {
-  return guarded([&] { return session().events.query(number_of(event)); });
-}
-CUDA_EXPORT Status cudaEventElapsedTime(float* ms, void* from, void* to) {
-  return guarded([&] {
-    const auto ns = session().events.elapsed_ns(number_of(from), number_of(to));
-    if (!ns) return ns.error();
-    if (ms == nullptr) return kInvalidValue;
-    constexpr double kPerMillisecond = 1e6;
-    *ms = static_cast<float>(static_cast<double>(*ns) / kPerMillisecond);
-    return kOk;
-  });
-}
-CUDA_EXPORT Status cudaEventElapsedTime_v2(float* ms, void* from, void* to) {
-  return cudaEventElapsedTime(ms, from, to);
-}
+GUARDED(cudaEventSynchronize, (void* event), session().events.synchronise(number_of(event)))
+GUARDED(cudaEventQuery, (void* event), session().events.query(number_of(event)))
+GUARDED(cudaEventElapsedTime, (float* ms, void* from, void* to), tell_elapsed(ms, from, to))
+GUARDED(cudaEventElapsedTime_v2, (float* ms, void* from, void* to), tell_elapsed(ms, from, to))
 
 STREAM_FUNCTION(cudaLaunchHostFunc, _ptsz, (void* stream, void (*function)(void*), void* data), {
   if (function == nullptr) return kInvalidValue;

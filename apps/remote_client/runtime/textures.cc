@@ -384,13 +384,10 @@ CUDA_EXPORT Status cudaMallocArray(void** array, const ChannelDesc* channels, st
                                    std::size_t height, unsigned flags) {
   return guarded([&] { return make_array(array, channels, {width, height, 0}, flags); });
 }
-CUDA_EXPORT Status cudaMalloc3DArray(void** array, const ChannelDesc* channels, Place3 extent,
-                                     unsigned flags) {
-  return guarded([&] { return make_array(array, channels, extent, flags); });
-}
-CUDA_EXPORT Status cudaFreeArray(void* array) {
-  return guarded([&] { return free_array(array); });
-}
+GUARDED(cudaMalloc3DArray,
+        (void** array, const ChannelDesc* channels, Place3 extent, unsigned flags),
+        make_array(array, channels, extent, flags))
+GUARDED(cudaFreeArray, (void* array), free_array(array))
 CUDA_EXPORT Status cudaArrayGetInfo(ChannelDesc* channels, Place3* extent, unsigned* flags,
                                     void* handle) {
   return guarded([&] {
@@ -406,61 +403,29 @@ CUDA_EXPORT Status cudaGetChannelDesc(ChannelDesc* channels, const void* handle)
   return guarded([&] {
     const Array* const array = array_of(handle);
     if (array == nullptr) return kInvalidHandle;
-    if (channels == nullptr) return kInvalidValue;
-    *channels = array->channels;
-    return kOk;
+    return hand_out(array->channels, channels);
   });
 }
 
 // ---- copies ----
 
-DEFAULT_FUNCTION(cudaMemcpy2DToArray,
-                 (void* to, std::size_t x, std::size_t y, const void* from, std::size_t pitch,
-                  std::size_t width, std::size_t rows, int kind),
-                 {
-                   return copy_with_array(to, x, y, const_cast<void*>(from), pitch, width, rows,
-                                          kind, stream, false, true);
-                 })
-STREAM_FUNCTION(cudaMemcpy2DToArrayAsync, _ptsz,
+EITHER_FUNCTION(cudaMemcpy2DToArray,
                 (void* to, std::size_t x, std::size_t y, const void* from, std::size_t pitch,
-                 std::size_t width, std::size_t rows, int kind, void* stream),
-                {
-                  return copy_with_array(to, x, y, const_cast<void*>(from), pitch, width, rows,
-                                         kind, stream, true, true);
-                })
-DEFAULT_FUNCTION(cudaMemcpy2DFromArray,
-                 (void* to, std::size_t pitch, const void* from, std::size_t x, std::size_t y,
-                  std::size_t width, std::size_t rows, int kind),
-                 {
-                   return copy_with_array(from, x, y, to, pitch, width, rows, kind, stream, false,
-                                          false);
-                 })
-STREAM_FUNCTION(cudaMemcpy2DFromArrayAsync, _ptsz,
+                 std::size_t width, std::size_t rows, int kind),
+                copy_with_array(to, x, y, const_cast<void*>(from), pitch, width, rows, kind, stream,
+                                later, true))
+EITHER_FUNCTION(cudaMemcpy2DFromArray,
                 (void* to, std::size_t pitch, const void* from, std::size_t x, std::size_t y,
-                 std::size_t width, std::size_t rows, int kind, void* stream),
-                {
-                  return copy_with_array(from, x, y, to, pitch, width, rows, kind, stream, true,
-                                         false);
-                })
-DEFAULT_FUNCTION(
-    cudaMemcpyToArray,
-    (void* to, std::size_t x, std::size_t y, const void* from, std::size_t bytes, int kind),
-    { return copy_packed(to, x, y, const_cast<void*>(from), bytes, kind, stream, false, true); })
-STREAM_FUNCTION(cudaMemcpyToArrayAsync, _ptsz,
+                 std::size_t width, std::size_t rows, int kind),
+                copy_with_array(from, x, y, to, pitch, width, rows, kind, stream, later, false))
+EITHER_FUNCTION(cudaMemcpyToArray,
                 (void* to, std::size_t x, std::size_t y, const void* from, std::size_t bytes,
-                 int kind, void* stream),
-                {
-                  return copy_packed(to, x, y, const_cast<void*>(from), bytes, kind, stream, true,
-                                     true);
-                })
-DEFAULT_FUNCTION(cudaMemcpyFromArray,
-                 (void* to, const void* from, std::size_t x, std::size_t y, std::size_t bytes,
-                  int kind),
-                 { return copy_packed(from, x, y, to, bytes, kind, stream, false, false); })
-STREAM_FUNCTION(cudaMemcpyFromArrayAsync, _ptsz,
+                 int kind),
+                copy_packed(to, x, y, const_cast<void*>(from), bytes, kind, stream, later, true))
+EITHER_FUNCTION(cudaMemcpyFromArray,
                 (void* to, const void* from, std::size_t x, std::size_t y, std::size_t bytes,
-                 int kind, void* stream),
-                { return copy_packed(from, x, y, to, bytes, kind, stream, true, false); })
+                 int kind),
+                copy_packed(from, x, y, to, bytes, kind, stream, later, false))
 
 // ---- objects ----
 
@@ -472,9 +437,7 @@ CUDA_EXPORT Status cudaCreateTextureObject(std::uint64_t* object, const Resource
     return make_object(object, resource, how);
   });
 }
-CUDA_EXPORT Status cudaDestroyTextureObject(std::uint64_t object) {
-  return guarded([&] { return destroy_object(object); });
-}
+GUARDED(cudaDestroyTextureObject, (std::uint64_t object), destroy_object(object))
 CUDA_EXPORT Status cudaGetTextureObjectResourceDesc(Resource* resource, std::uint64_t object) {
   return guarded([&] {
     const std::lock_guard lock(known().mutex);
@@ -490,8 +453,6 @@ CUDA_EXPORT Status cudaCreateSurfaceObject(std::uint64_t* object, const Resource
     return make_object(object, resource, nullptr);
   });
 }
-CUDA_EXPORT Status cudaDestroySurfaceObject(std::uint64_t object) {
-  return guarded([&] { return destroy_object(object); });
-}
+GUARDED(cudaDestroySurfaceObject, (std::uint64_t object), destroy_object(object))
 
 }  // namespace partita::remote::shim

@@ -10,8 +10,6 @@ namespace partita::drivers::green_ctx {
 namespace {
 
 using abi::Return;
-using GetProcAddress = Return (*)(const char* name, void** function, int version,
-                                  std::uint64_t flags, abi::SymbolStatus* status);
 
 constexpr const char* kContextGone =
     "the primary context is gone; somebody in this process reset the GPU";
@@ -77,98 +75,23 @@ Error CudaLibrary::error(Return code, std::string call) const {
   return {fault.code, std::move(message), std::move(call)};
 }
 
-namespace {
-
-// Looks functions up; the first that is missing is remembered.
-struct Finder {
-  GetProcAddress get;
-  const char* missing = nullptr;
-
-  template <class Function>
-  void operator()(Function& function, const char* name) {
-    void* symbol = nullptr;
-    auto status = abi::SymbolStatus::not_found;
-    const Return code = get(name, &symbol, abi::kVersion, abi::kLegacyStream, &status);
-    if (code != Return::success || status != abi::SymbolStatus::found || !symbol) {
-      if (!missing) missing = name;
-      return;
-    }
-    function = reinterpret_cast<Function>(symbol);
-  }
-};
-
-void find_devices(Finder& find, CudaApi& api) {
-  find(api.error_name, "cuGetErrorName");
-  find(api.error_string, "cuGetErrorString");
-  find(api.init, "cuInit");
-  find(api.driver_version, "cuDriverGetVersion");
-  find(api.device_count, "cuDeviceGetCount");
-  find(api.device, "cuDeviceGet");
-  find(api.device_name, "cuDeviceGetName");
-  find(api.device_uuid, "cuDeviceGetUuid");
-  find(api.device_attribute, "cuDeviceGetAttribute");
-  find(api.retain_primary, "cuDevicePrimaryCtxRetain");
-  find(api.release_primary, "cuDevicePrimaryCtxRelease");
-  find(api.push_context, "cuCtxPushCurrent");
-  find(api.pop_context, "cuCtxPopCurrent");
-  find(api.device_resource, "cuDeviceGetDevResource");
-  find(api.split, "cuDevSmResourceSplitByCount");
-  find(api.describe, "cuDevResourceGenerateDesc");
-  find(api.create_green, "cuGreenCtxCreate");
-  find(api.destroy_green, "cuGreenCtxDestroy");
-  find(api.context_of_green, "cuCtxFromGreenCtx");
-  find(api.green_resource, "cuGreenCtxGetDevResource");
-  find(api.create_green_stream, "cuGreenCtxStreamCreate");
+SharedLibrary::Symbol CudaFinder::operator()(const char* name) {
+  void* symbol = nullptr;
+  auto status = abi::SymbolStatus::not_found;
+  const bool there =
+      get && get(name, &symbol, abi::kVersion, abi::kLegacyStream, &status) == Return::success &&
+      status == abi::SymbolStatus::found && symbol;
+  if (!there && !missing) missing = name;
+  return SharedLibrary::Symbol(there ? symbol : nullptr);
 }
 
-void find_work(Finder& find, CudaApi& api) {
-  find(api.create_stream, "cuStreamCreate");
-  find(api.destroy_stream, "cuStreamDestroy");
-  find(api.query_stream, "cuStreamQuery");
-  find(api.synchronise_stream, "cuStreamSynchronize");
-  find(api.wait_event, "cuStreamWaitEvent");
-  find(api.create_event, "cuEventCreate");
-  find(api.destroy_event, "cuEventDestroy");
-  find(api.record_event, "cuEventRecord");
-  find(api.query_event, "cuEventQuery");
-  find(api.synchronise_event, "cuEventSynchronize");
-  find(api.load_library, "cuLibraryLoadData");
-  find(api.unload_library, "cuLibraryUnload");
-  find(api.library_kernel, "cuLibraryGetKernel");
-  find(api.kernel_function, "cuKernelGetFunction");
-  find(api.load_function, "cuFuncLoad");
-  find(api.set_kernel_attribute, "cuKernelSetAttribute");
-  find(api.launch, "cuLaunchKernel");
-  find(api.memory_info, "cuMemGetInfo");
-  find(api.allocate, "cuMemAlloc");
-  find(api.free, "cuMemFree");
-  find(api.set_bytes, "cuMemsetD8");
-  find(api.copy_to_host, "cuMemcpyDtoH");
-  find(api.copy_in, "cuMemcpyHtoDAsync");
-  find(api.copy_out, "cuMemcpyDtoHAsync");
-  find(api.allocate_host, "cuMemHostAlloc");
-  find(api.free_host, "cuMemFreeHost");
-  find(api.host_pointer, "cuMemHostGetDevicePointer");
-  find(api.create_graph, "cuGraphCreate");
-  find(api.destroy_graph, "cuGraphDestroy");
-  find(api.add_kernel_node, "cuGraphAddKernelNode");
-  find(api.kernel_node_params, "cuGraphKernelNodeGetParams");
-  find(api.instantiate, "cuGraphInstantiateWithFlags");
-  find(api.launch_graph, "cuGraphLaunch");
-  find(api.destroy_exec, "cuGraphExecDestroy");
-}
-
-}  // namespace
-
-Result<void> CudaLibrary::bind(const std::string& file) {
+Result<void> CudaLibrary::check(const std::string& file) const {
   constexpr std::string_view kNeeds =
       "lanes need the interface of CUDA 12.5 (driver R555 or later)";
-  Finder find{library_.find("cuGetProcAddress_v2")};
+  const CudaFinder& find = api_.find;
   if (!find.get)
     return environment_error(
         file, fmt::format("the driver is too old: it has no cuGetProcAddress_v2; {}", kNeeds));
-  find_devices(find, api_);
-  find_work(find, api_);
   if (!find.missing) return {};
   int version = 0;
   const bool known = api_.driver_version && api_.driver_version(&version) == Return::success;
@@ -188,10 +111,10 @@ Result<std::shared_ptr<const CudaLibrary>> CudaLibrary::open(const std::string& 
         file, fmt::format("NVIDIA's CUDA driver library cannot be loaded; is the driver installed? "
                           "({})",
                           loaded.error()));
-  const std::shared_ptr<CudaLibrary> library(new CudaLibrary(*std::move(loaded)));
-  TRY(library->bind(file));
+  const std::shared_ptr<const CudaLibrary> library(new CudaLibrary(*std::move(loaded)));
+  TRY(library->check(file));
   TRY(library->checked(library->api_.init(0), "cuInit(0)"));
-  return std::shared_ptr<const CudaLibrary>(library);
+  return library;
 }
 
 }  // namespace partita::drivers::green_ctx

@@ -13,76 +13,98 @@
 
 namespace partita::drivers::green_ctx {
 
+// Looks functions up through cuGetProcAddress_v2; the first that is missing is remembered.
+struct CudaFinder {
+  abi::Return (*get)(const char* name, void** function, int version, std::uint64_t flags,
+                     abi::SymbolStatus* status);
+  const char* missing = nullptr;
+  SharedLibrary::Symbol operator()(const char* name);
+};
+
 // The functions that are called; none is null once the library is open.
 struct CudaApi {
   using Return = abi::Return;
-  Return (*error_name)(Return, const char**);
-  Return (*error_string)(Return, const char**);
-  Return (*init)(unsigned flags);
-  Return (*driver_version)(int*);
-  Return (*device_count)(int*);
-  Return (*device)(abi::Device*, int ordinal);
-  Return (*device_name)(char*, int length, abi::Device);
-  Return (*device_uuid)(abi::Uuid*, abi::Device);
-  Return (*device_attribute)(int*, int attribute, abi::Device);
+  CudaFinder find;
+  Return (*error_name)(Return, const char**) = find("cuGetErrorName");
+  Return (*error_string)(Return, const char**) = find("cuGetErrorString");
+  Return (*init)(unsigned flags) = find("cuInit");
+  Return (*driver_version)(int*) = find("cuDriverGetVersion");
+  Return (*device_count)(int*) = find("cuDeviceGetCount");
+  Return (*device)(abi::Device*, int ordinal) = find("cuDeviceGet");
+  Return (*device_name)(char*, int length, abi::Device) = find("cuDeviceGetName");
+  Return (*device_uuid)(abi::Uuid*, abi::Device) = find("cuDeviceGetUuid");
+  Return (*device_attribute)(int*, int attribute, abi::Device) = find("cuDeviceGetAttribute");
 
-  Return (*retain_primary)(abi::Context*, abi::Device);
-  Return (*release_primary)(abi::Device);
-  Return (*push_context)(abi::Context);
-  Return (*pop_context)(abi::Context*);
+  Return (*retain_primary)(abi::Context*, abi::Device) = find("cuDevicePrimaryCtxRetain");
+  Return (*release_primary)(abi::Device) = find("cuDevicePrimaryCtxRelease");
+  Return (*push_context)(abi::Context) = find("cuCtxPushCurrent");
+  Return (*pop_context)(abi::Context*) = find("cuCtxPopCurrent");
 
-  Return (*device_resource)(abi::Device, abi::Resource*, int type);
+  Return (*device_resource)(abi::Device, abi::Resource*, int type) = find("cuDeviceGetDevResource");
   Return (*split)(abi::Resource* groups, unsigned* count, const abi::Resource* of,
-                  abi::Resource* rest, unsigned flags, unsigned least);
-  Return (*describe)(abi::ResourceDesc*, abi::Resource*, unsigned count);
-  Return (*create_green)(abi::GreenContext*, abi::ResourceDesc, abi::Device, unsigned flags);
-  Return (*destroy_green)(abi::GreenContext);
-  Return (*context_of_green)(abi::Context*, abi::GreenContext);
-  Return (*green_resource)(abi::GreenContext, abi::Resource*, int type);
-  Return (*create_green_stream)(abi::Stream*, abi::GreenContext, unsigned flags, int priority);
+                  abi::Resource* rest, unsigned flags,
+                  unsigned least) = find("cuDevSmResourceSplitByCount");
+  Return (*describe)(abi::ResourceDesc*, abi::Resource*,
+                     unsigned count) = find("cuDevResourceGenerateDesc");
+  Return (*create_green)(abi::GreenContext*, abi::ResourceDesc, abi::Device,
+                         unsigned flags) = find("cuGreenCtxCreate");
+  Return (*destroy_green)(abi::GreenContext) = find("cuGreenCtxDestroy");
+  Return (*context_of_green)(abi::Context*, abi::GreenContext) = find("cuCtxFromGreenCtx");
+  Return (*green_resource)(abi::GreenContext, abi::Resource*,
+                           int type) = find("cuGreenCtxGetDevResource");
+  Return (*create_green_stream)(abi::Stream*, abi::GreenContext, unsigned flags,
+                                int priority) = find("cuGreenCtxStreamCreate");
 
-  Return (*create_stream)(abi::Stream*, unsigned flags);
-  Return (*destroy_stream)(abi::Stream);
-  Return (*query_stream)(abi::Stream);
-  Return (*synchronise_stream)(abi::Stream);
-  Return (*wait_event)(abi::Stream, abi::Event, unsigned flags);
-  Return (*create_event)(abi::Event*, unsigned flags);
-  Return (*destroy_event)(abi::Event);
-  Return (*record_event)(abi::Event, abi::Stream);
-  Return (*query_event)(abi::Event);
-  Return (*synchronise_event)(abi::Event);
+  Return (*create_stream)(abi::Stream*, unsigned flags) = find("cuStreamCreate");
+  Return (*destroy_stream)(abi::Stream) = find("cuStreamDestroy");
+  Return (*query_stream)(abi::Stream) = find("cuStreamQuery");
+  Return (*synchronise_stream)(abi::Stream) = find("cuStreamSynchronize");
+  Return (*wait_event)(abi::Stream, abi::Event, unsigned flags) = find("cuStreamWaitEvent");
+  Return (*create_event)(abi::Event*, unsigned flags) = find("cuEventCreate");
+  Return (*destroy_event)(abi::Event) = find("cuEventDestroy");
+  Return (*record_event)(abi::Event, abi::Stream) = find("cuEventRecord");
+  Return (*query_event)(abi::Event) = find("cuEventQuery");
+  Return (*synchronise_event)(abi::Event) = find("cuEventSynchronize");
 
   Return (*load_library)(abi::Library*, const void* image, int* options, void** option_values,
                          unsigned count, int* library_options, void** library_option_values,
-                         unsigned library_count);
-  Return (*unload_library)(abi::Library);
-  Return (*library_kernel)(abi::Kernel*, abi::Library, const char* name);
-  Return (*kernel_function)(abi::Function*, abi::Kernel);
-  Return (*load_function)(abi::Function);
-  Return (*set_kernel_attribute)(int attribute, int value, abi::Kernel, abi::Device);
+                         unsigned library_count) = find("cuLibraryLoadData");
+  Return (*unload_library)(abi::Library) = find("cuLibraryUnload");
+  Return (*library_kernel)(abi::Kernel*, abi::Library,
+                           const char* name) = find("cuLibraryGetKernel");
+  Return (*kernel_function)(abi::Function*, abi::Kernel) = find("cuKernelGetFunction");
+  Return (*load_function)(abi::Function) = find("cuFuncLoad");
+  Return (*set_kernel_attribute)(int attribute, int value, abi::Kernel,
+                                 abi::Device) = find("cuKernelSetAttribute");
   Return (*launch)(abi::Function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                   abi::Stream, void** arguments, void** extra);
+                   abi::Stream, void** arguments, void** extra) = find("cuLaunchKernel");
 
-  Return (*memory_info)(std::size_t* free, std::size_t* total);
-  Return (*allocate)(abi::DevicePointer*, std::size_t bytes);
-  Return (*free)(abi::DevicePointer);
-  Return (*set_bytes)(abi::DevicePointer, unsigned char, std::size_t bytes);
-  Return (*copy_to_host)(void*, abi::DevicePointer, std::size_t bytes);
-  Return (*copy_in)(abi::DevicePointer, const void*, std::size_t bytes, abi::Stream);
-  Return (*copy_out)(void*, abi::DevicePointer, std::size_t bytes, abi::Stream);
-  Return (*allocate_host)(void**, std::size_t bytes, unsigned flags);
-  Return (*free_host)(void*);
-  Return (*host_pointer)(abi::DevicePointer*, void*, unsigned flags);
+  Return (*memory_info)(std::size_t* free, std::size_t* total) = find("cuMemGetInfo");
+  Return (*allocate)(abi::DevicePointer*, std::size_t bytes) = find("cuMemAlloc");
+  Return (*free)(abi::DevicePointer) = find("cuMemFree");
+  Return (*set_bytes)(abi::DevicePointer, unsigned char, std::size_t bytes) = find("cuMemsetD8");
+  Return (*copy_to_host)(void*, abi::DevicePointer, std::size_t bytes) = find("cuMemcpyDtoH");
+  Return (*copy_in)(abi::DevicePointer, const void*, std::size_t bytes,
+                    abi::Stream) = find("cuMemcpyHtoDAsync");
+  Return (*copy_out)(void*, abi::DevicePointer, std::size_t bytes,
+                     abi::Stream) = find("cuMemcpyDtoHAsync");
+  Return (*allocate_host)(void**, std::size_t bytes, unsigned flags) = find("cuMemHostAlloc");
+  Return (*free_host)(void*) = find("cuMemFreeHost");
+  Return (*host_pointer)(abi::DevicePointer*, void*,
+                         unsigned flags) = find("cuMemHostGetDevicePointer");
 
-  Return (*create_graph)(abi::Graph*, unsigned flags);
-  Return (*destroy_graph)(abi::Graph);
+  Return (*create_graph)(abi::Graph*, unsigned flags) = find("cuGraphCreate");
+  Return (*destroy_graph)(abi::Graph) = find("cuGraphDestroy");
   Return (*add_kernel_node)(abi::GraphNode*, abi::Graph, const abi::GraphNode* after,
-                            std::size_t count, const abi::KernelNodeParams*);
-  Return (*kernel_node_params)(abi::GraphNode, abi::KernelNodeParams*);
-  Return (*instantiate)(abi::GraphExec*, abi::Graph, unsigned long long flags);
-  Return (*launch_graph)(abi::GraphExec, abi::Stream);
-  Return (*destroy_exec)(abi::GraphExec);
+                            std::size_t count,
+                            const abi::KernelNodeParams*) = find("cuGraphAddKernelNode");
+  Return (*kernel_node_params)(abi::GraphNode,
+                               abi::KernelNodeParams*) = find("cuGraphKernelNodeGetParams");
+  Return (*instantiate)(abi::GraphExec*, abi::Graph,
+                        unsigned long long flags) = find("cuGraphInstantiateWithFlags");
+  Return (*launch_graph)(abi::GraphExec, abi::Stream) = find("cuGraphLaunch");
+  Return (*destroy_exec)(abi::GraphExec) = find("cuGraphExecDestroy");
 };
 
 class CudaLibrary {
@@ -104,10 +126,10 @@ class CudaLibrary {
 
  private:
   explicit CudaLibrary(SharedLibrary library) : library_(std::move(library)) {}
-  Result<void> bind(const std::string& file);
+  Result<void> check(const std::string& file) const;  // that it has all functions
 
   const SharedLibrary library_;
-  CudaApi api_ = {};
+  const CudaApi api_{{library_.find("cuGetProcAddress_v2")}};
 };
 
 }  // namespace partita::drivers::green_ctx

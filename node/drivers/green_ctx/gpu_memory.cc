@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 namespace partita::drivers::green_ctx {
 
 using abi::Return;
