@@ -9,6 +9,7 @@
 #include "act/gateway_peers.h"
 #include "act/gateway_state.h"
 #include "act/lease/lease_forms.h"
+#include "act/workers_state.h"
 #include "commands.h"
 #include "control/memory.h"
 #include "control/settings.h"
@@ -38,8 +39,9 @@ namespace {
 std::vector<DocumentKind> all_kinds() {
   std::vector<DocumentKind> kinds = {
       decide::difference_kind(), notify::notice_kind(), actuate::gateway_kind(),
-      actuate::peers_kind(), actuate::choices_kind(), serve::load_report_kind(),
-      llm::law_report_kind(), lease::lease_kind(), lease::leases_kind(), slurm::site_kind(),
+      actuate::peers_kind(), actuate::choices_kind(), actuate::workers_kind(),
+      serve::load_report_kind(), llm::law_report_kind(), lease::lease_kind(),
+      lease::leases_kind(), slurm::site_kind(),
       control::snapshot_kind(), control::batches_kind(), control::batch_kind(),
       control::memory_kind(), control::settings_kind(), control::weeks_kind(),
       queue::submission_kind(), queue::task_kind(), queue::tasks_kind(), fleet::status_kind(),

@@ -267,13 +267,11 @@ class SchemaTest(harness.CliTest):
                 self.json(*load, "--services", "services.yaml"),
                 self.json(*load, "--scenario", "server", "--model", "m", "--target-qps", "50",
                           "--latency-bound", "1ms", "--min-requests", "5", status=1)]
-        # What only a gateway writes; the example is read and written by a test.
-        text = harness.source_text("docs/formats.md").split("\n## Gateway state\n", 1)[1]
-        documents["GatewayState"] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
-        text = harness.source_text("docs/formats.md").split("\n## Gateway choices\n", 1)[1]
-        documents["GatewayChoices"] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
-        text = harness.source_text("docs/formats.md").split("\n## Gateway peers\n", 1)[1]
-        documents["GatewayPeers"] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
+        # What only gateways and supervisors write, as the manual shows it.
+        for kind, title in (("GatewayState", "Gateway state"), ("GatewayPeers", "Gateway peers"),
+                            ("GatewayChoices", "Gateway choices"), ("Workers", "Workers")):
+            text = harness.source_text("docs/formats.md").split(f"\n## {title}\n", 1)[1]
+            documents[kind] = [json.loads(text.split("```json\n", 1)[1].split("```", 1)[0])]
         # What is given by the agent's API and told to webhooks, as the manual shows it.
         for kind in ("History", "Series", "Notice", "AgentBatches"):
             text = harness.source_text("docs/formats.md").split(f"\n## {kind}\n", 1)[1]

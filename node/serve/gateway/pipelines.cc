@@ -121,6 +121,9 @@ Result<void> check_edges(const plan::PipelineTerms& pipeline, const Wiring& wiri
   return {};
 }
 
+// Of a member; null: it is not known yet.
+using ModelOf = std::function<const ModelSpec*(const std::string& service)>;
+
 Result<Wiring> wired(const plan::PipelineTerms& pipeline, const ModelOf& model_of) {
   Wiring wiring;
   wiring.graph = TRY(plan::graph_of(pipeline));
@@ -206,11 +209,6 @@ Result<Wiring> composed(const plan::Terms& pipeline, const ModelOf& model_of) {
 }
 
 }  // namespace
-
-Result<ModelSpec> composed_model(const plan::Terms& pipeline, const ModelOf& model_of) {
-  auto wiring = TRY(composed(pipeline, model_of));
-  return std::move(wiring.model);
-}
 
 // Whether two are wired alike: of how much a step fans out nothing depends.
 bool wired_alike(const plan::PipelineTerms& one, const plan::PipelineTerms& other) {

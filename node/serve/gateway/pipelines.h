@@ -24,11 +24,6 @@
 
 namespace partita::serve {
 
-// The model that a pipeline is for its clients, from its members' ("service" -> model); bad_input
-// says which tensors do not fit together.
-using ModelOf = std::function<const ModelSpec*(const std::string& service)>;
-Result<ModelSpec> composed_model(const plan::Terms& pipeline, const ModelOf& model_of);
-
 // What is wanted of members besides requests: their queues, as admission by the whole way asks
 // them, and memory in common. Without the last four everything is copied.
 struct MemberDoors {
