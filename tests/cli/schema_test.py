@@ -52,9 +52,12 @@ def faults(value, schema, path=""):
     if isinstance(value, dict) and "properties" in schema:
         found += [f"{path}: no {key}" for key in schema.get("required", []) if key not in value]
         for key, member in value.items():
+            others = schema.get("additionalProperties", True)
             if key in schema["properties"]:
                 found += faults(member, schema["properties"][key], f"{path}/{key}")
-            elif not schema.get("additionalProperties", True):
+            elif isinstance(others, dict):
+                found += faults(member, others, f"{path}/{key}")
+            elif not others:
                 found.append(f"{path}: unknown {key}")
     return found
 
@@ -64,6 +67,8 @@ def undescribed(value, schema, path=""):
     if isinstance(value, list):
         return [one for item in value for one in undescribed(item, schema["items"], path + "/*")]
     if not isinstance(value, dict):
+        return []
+    if isinstance(schema.get("additionalProperties"), dict):
         return []
     found = [f"{path}/{key}" for key in value if key not in schema["properties"]]
     for key, member in value.items():
