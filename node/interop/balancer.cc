@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/append.h"
 #include "base/form.h"
 #include "base/parse_number.h"
 #include "base/url.h"
@@ -113,6 +114,7 @@ Result<void> check_doors(const BalancerOptions& options, bool port_alone) {
 
 // ---- HAProxy
 
+// A name that is not found keeps its server down and no file from being read (init-addr).
 // Gateways say that they are asked for what they do not have with 404, and that they cannot now
 // with 503: another one is asked then. An answer that has begun is never asked for again, nor is
 // what must not run twice (the frontend says so).
@@ -130,6 +132,7 @@ defaults
   retries 2
   retry-on conn-failure empty-response 404 503
   balance roundrobin
+  default-server init-addr libc,none
 )";
 
 std::string haproxy_frontend(const BalancedServices& services, const Door& door) {
@@ -169,21 +172,34 @@ std::string haproxy_tls(const std::string& host, const Door& door, bool checked)
   return text + (checked ? " alpn h2 check-alpn http/1.1" : " alpn h2");
 }
 
+// Whether HAProxy can ask the HTTP door of a node that it sends gRPC to: where a check goes is an
+// address, or where the server is; of a name that is not found the file would be refused.
+bool is_asked(const BalancedNode& node) {
+  if (node.http.empty() || node.grpc.empty()) return !node.http.empty();
+  const std::string host = parse_address("", node.http)->host;
+  return is_address(bare(host)) || host == parse_address("", node.grpc)->host;
+}
+
+// A check of another protocol than HTTP has none to name: all of a pool are asked, or none.
+bool are_asked(const BalancedService& service, const Door& door) {
+  return door.letter == 's' || std::ranges::all_of(service.nodes, is_asked);
+}
+
 std::string haproxy_server(const BalancedService& service, const BalancedNode& node,
                            const Door& door) {
   const std::string host = parse_address("", node.*door.address)->host;
   std::string text = fmt::format("  server {} {} weight {} check{}", node.node, node.*door.address,
                                  weight_of(service, node), haproxy_tls(host, door, true));
-  if (door.letter != 'g' || node.http.empty()) return text + "\n";
+  if (door.letter != 'g' || !are_asked(service, door)) return text + "\n";
   const auto asked = parse_address("", node.http);
-  return text + fmt::format(" addr {} port {} check-proto h1\n", asked->host, asked->port);
+  if (is_address(bare(asked->host))) text += " addr " + asked->host;
+  return text + fmt::format(" port {} check-proto h1\n", asked->port);
 }
 
 std::string haproxy_backend(const BalancedService& service, const Door& door) {
   std::string text = fmt::format("\nbackend {}\n  timeout server {}s\n", door.pool(service),
                                  answer_limit_s(service));
-  if (door.letter == 's' ||
-      std::ranges::none_of(service.nodes, [](const BalancedNode& one) { return one.http.empty(); }))
+  if (are_asked(service, door))
     text += fmt::format("  option httpchk GET /v2/models/{}/ready\n", service.name) +
             "  http-check expect rstatus ^(200|401)\n";  // 401: it wants a token, so it is there
   text += "  default-server inter 500ms fastinter 200ms fall 2 rise 1\n";
@@ -209,16 +225,35 @@ std::string haproxy_unchecked(const BalancedService& service, const Door& door) 
 
 // ---- nginx
 
-std::string nginx_upstream(const BalancedService& service, const Door& door) {
+// A name's own addresses, as nginx takes a name for all that it has.
+std::vector<std::string> nginx_hosts(const std::string& host, const KnownHosts& known) {
+  if (is_address(bare(host))) return {host};
+  const auto found = known.find(host);
+  std::vector<std::string> all;
+  if (found == known.end()) return all;
+  for (const std::string& one : found->second)
+    all.push_back(one.find(':') == one.npos ? one : "[" + one + "]");
+  return all;
+}
+
+std::string nginx_upstream(const BalancedService& service, const Door& door,
+                           const KnownHosts& known) {
   std::string text = fmt::format("upstream {} {{\n", door.pool(service));
   bool any = false;
   for (const BalancedNode& node : service.nodes) {
     if ((node.*door.address).empty()) continue;
     const int weight = weight_of(service, node);
-    text += weight > 0 ? fmt::format("  server {} weight={} max_fails=1 fail_timeout=1s;  # {}\n",
-                                     node.*door.address, weight, node.node)
-                       : fmt::format("  server {} down;  # {}\n", node.*door.address, node.node);
-    any = true;
+    const Address address = *parse_address("", node.*door.address);
+    const std::vector<std::string> hosts = nginx_hosts(address.host, known);
+    const std::string what =
+        is_address(bare(address.host)) ? node.node : node.node + ", " + address.host;
+    if (hosts.empty()) text += fmt::format("  # {}: nobody knows that name\n", what);
+    for (const std::string& host : hosts)
+      text += weight > 0
+                  ? fmt::format("  server {}:{} weight={} max_fails=1 fail_timeout=1s;  # {}\n",
+                                host, address.port, weight, what)
+                  : fmt::format("  server {}:{} down;  # {}\n", host, address.port, what);
+    any = any || !hosts.empty();
   }
   if (!any) text += "  server 127.0.0.1:9 down;\n";
   return text + "  keepalive 64;\n}\n";
@@ -321,6 +356,17 @@ void tell_cluster(Form& f, const Cluster& cluster) {
 
 }  // namespace
 
+std::set<std::string> host_names(const BalancedServices& services) {
+  std::set<std::string> names;
+  for (const BalancedService& service : services)
+    for (const BalancedNode& node : service.nodes)
+      for (const std::string* address : {&node.http, &node.grpc})
+        if (const auto fine = parse_address(node.node, *address);
+            fine && !is_address(bare(fine->host)))
+          names.insert(fine->host);
+  return names;
+}
+
 std::vector<std::string> leave_out_unfit(BalancedServices& services, BalancerKind kind) {
   std::vector<std::string> why;
   std::map<std::string, std::string> alike;  // names by how nginx compares them
@@ -357,6 +403,8 @@ Result<std::string> haproxy_config(const BalancedServices& services,
   TRY(check_doors(options, false));
   TRY(check(services, BalancerKind::haproxy));
   std::string text(kWritten);
+  for (const auto& [name, addresses] : options.hosts)  // it looks anew when the file is another
+    if (!addresses.empty()) text += fmt::format("# {}: {}\n", name, joined(addresses, ", "));
   if (!options.stats_socket.empty())
     text += fmt::format("global\n  stats socket {} mode 600 level admin\n", options.stats_socket);
   text += kHaproxyDefaults;
@@ -375,7 +423,7 @@ Result<std::string> nginx_config(const BalancedServices& services, const Balance
   TRY(check(services, BalancerKind::nginx));
   std::string text(kWritten);
   for (const Door& door : doors_of(options)) {
-    for (const BalancedService& one : services) text += nginx_upstream(one, door);
+    for (const BalancedService& one : services) text += nginx_upstream(one, door, options.hosts);
     text += nginx_map(services, door) + nginx_server(services, door);
   }
   return text;
