@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/append.h"
 #include "base/form.h"
 #include "base/parse_number.h"
 #include "base/url.h"
@@ -80,6 +79,7 @@ struct Door {
   char letter;  // of its pools' names
   std::string BalancedNode::*address;
   std::string ca;
+  KnownHosts hosts;
   std::string pool(const BalancedService& service) const {
     return fmt::format("{}_{}", letter, service.name);
   }
@@ -88,8 +88,10 @@ struct Door {
 };
 std::vector<Door> doors_of(const BalancerOptions& options) {
   std::vector<Door> doors;
-  if (!options.http.empty()) doors.push_back({options.http, 's', &BalancedNode::http, options.ca});
-  if (!options.grpc.empty()) doors.push_back({options.grpc, 'g', &BalancedNode::grpc, options.ca});
+  if (!options.http.empty())
+    doors.push_back({options.http, 's', &BalancedNode::http, options.ca, options.hosts});
+  if (!options.grpc.empty())
+    doors.push_back({options.grpc, 'g', &BalancedNode::grpc, options.ca, options.hosts});
   return doors;
 }
 
@@ -114,7 +116,7 @@ Result<void> check_doors(const BalancerOptions& options, bool port_alone) {
 
 // ---- HAProxy
 
-// A name that is not found keeps its server down and no file from being read (init-addr).
+// A name that is not found keeps its server down, and no file from being read (init-addr).
 // Gateways say that they are asked for what they do not have with 404, and that they cannot now
 // with 503: another one is asked then. An answer that has begun is never asked for again, nor is
 // what must not run twice (the frontend says so).
@@ -180,6 +182,13 @@ bool is_asked(const BalancedNode& node) {
   return is_address(bare(host)) || host == parse_address("", node.grpc)->host;
 }
 
+// What a name was found to be, for where it is not found when the file is read.
+std::string haproxy_address(const std::string& host, const Door& door) {
+  const auto known = door.hosts.find(host);
+  if (known == door.hosts.end() || known->second.empty()) return {};
+  return fmt::format(" init-addr libc,{},none", known->second.front());
+}
+
 // A check of another protocol than HTTP has none to name: all of a pool are asked, or none.
 bool are_asked(const BalancedService& service, const Door& door) {
   return door.letter == 's' || std::ranges::all_of(service.nodes, is_asked);
@@ -188,8 +197,9 @@ bool are_asked(const BalancedService& service, const Door& door) {
 std::string haproxy_server(const BalancedService& service, const BalancedNode& node,
                            const Door& door) {
   const std::string host = parse_address("", node.*door.address)->host;
-  std::string text = fmt::format("  server {} {} weight {} check{}", node.node, node.*door.address,
-                                 weight_of(service, node), haproxy_tls(host, door, true));
+  std::string text = fmt::format("  server {} {} weight {} check{}{}", node.node,
+                                 node.*door.address, weight_of(service, node),
+                                 haproxy_tls(host, door, true), haproxy_address(host, door));
   if (door.letter != 'g' || !are_asked(service, door)) return text + "\n";
   const auto asked = parse_address("", node.http);
   if (is_address(bare(asked->host))) text += " addr " + asked->host;
@@ -217,9 +227,11 @@ std::string haproxy_unchecked(const BalancedService& service, const Door& door) 
       door.unchecked(service), std::clamp(2 * service.nodes.size(), std::size_t{1}, kMostAsked),
       answer_limit_s(service));
   for (const BalancedNode& node : service.nodes)
-    if (const std::string& address = node.*door.address; !address.empty())
-      text += fmt::format("  server {} {}{}\n", node.node, address,
-                          haproxy_tls(parse_address("", address)->host, door, false));
+    if (const std::string& address = node.*door.address; !address.empty()) {
+      const std::string host = parse_address("", address)->host;
+      text += fmt::format("  server {} {}{}{}\n", node.node, address,
+                          haproxy_tls(host, door, false), haproxy_address(host, door));
+    }
   return text;
 }
 
@@ -236,15 +248,14 @@ std::vector<std::string> nginx_hosts(const std::string& host, const KnownHosts& 
   return all;
 }
 
-std::string nginx_upstream(const BalancedService& service, const Door& door,
-                           const KnownHosts& known) {
+std::string nginx_upstream(const BalancedService& service, const Door& door) {
   std::string text = fmt::format("upstream {} {{\n", door.pool(service));
   bool any = false;
   for (const BalancedNode& node : service.nodes) {
     if ((node.*door.address).empty()) continue;
     const int weight = weight_of(service, node);
     const Address address = *parse_address("", node.*door.address);
-    const std::vector<std::string> hosts = nginx_hosts(address.host, known);
+    const std::vector<std::string> hosts = nginx_hosts(address.host, door.hosts);
     const std::string what =
         is_address(bare(address.host)) ? node.node : node.node + ", " + address.host;
     if (hosts.empty()) text += fmt::format("  # {}: nobody knows that name\n", what);
@@ -403,8 +414,6 @@ Result<std::string> haproxy_config(const BalancedServices& services,
   TRY(check_doors(options, false));
   TRY(check(services, BalancerKind::haproxy));
   std::string text(kWritten);
-  for (const auto& [name, addresses] : options.hosts)  // it looks anew when the file is another
-    if (!addresses.empty()) text += fmt::format("# {}: {}\n", name, joined(addresses, ", "));
   if (!options.stats_socket.empty())
     text += fmt::format("global\n  stats socket {} mode 600 level admin\n", options.stats_socket);
   text += kHaproxyDefaults;
@@ -423,7 +432,7 @@ Result<std::string> nginx_config(const BalancedServices& services, const Balance
   TRY(check(services, BalancerKind::nginx));
   std::string text(kWritten);
   for (const Door& door : doors_of(options)) {
-    for (const BalancedService& one : services) text += nginx_upstream(one, door, options.hosts);
+    for (const BalancedService& one : services) text += nginx_upstream(one, door);
     text += nginx_map(services, door) + nginx_server(services, door);
   }
   return text;

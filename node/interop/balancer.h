@@ -38,7 +38,7 @@ struct BalancerOptions {
   std::string stats_socket = {};  // HAProxy's, where weights are set; empty: it has none
   std::string ca = {};  // who signs the certificates of gateways; empty: they speak no TLS
   // nginx gets these in place of names, of which it would refuse the whole file for one that it
-  // does not find; HAProxy looks for itself, and only learns that its file is another.
+  // does not find; HAProxy looks for itself, and takes these for those that it does not find.
   KnownHosts hosts = {};
 };
 

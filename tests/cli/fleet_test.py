@@ -464,6 +464,11 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.until(lambda: "server 127.0.0.7:8080 weight" in self.read("nginx.cfg") and
                    "nobody" not in self.read("nginx.cfg"))
         self.until(lambda: len(self.read("haproxy.loads")) > loads)
+        self.assertRegex(self.read("haproxy.cfg"),
+                         r"server n\d n\d.test:8080 .* init-addr libc,127.0.0.7,none\n")
+        if shutil.which("haproxy"):  # which knows none of these names
+            subprocess.run(["haproxy", "-c", "-f", self.path("haproxy.cfg")], check=True,
+                           capture_output=True)
         # A name that is gone for a while takes nothing away.
         text = self.read("nginx.cfg")
         self.write("hosts", "127.0.0.1 localhost\n")
