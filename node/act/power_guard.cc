@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/boot.h"
 #include "base/form.h"
 #include "device/call.h"
 
@@ -28,6 +29,7 @@ void describe(Form& f, PowerBefore& before) {
   f.number("limit_w", limit, {.high = 1e5, .above = true}, "power limit before; missing: default");
   if (f.reading() != nullptr && limit) before.settings.limit = Watts{*limit};
   f.object("clocks", before.settings.clocks, describe, "locked before; missing: not locked");
+  f.optional(!before.boot.empty()).text("boot", before.boot, "of the node, then");
   f.closed();
 }
 
@@ -77,6 +79,7 @@ Result<PowerGuard> PowerGuard::open(Files& files, const std::string& path,
   PowerGuard guard(files, std::move(log), driver, std::move(changed));
   guard.marks_ = std::move(marks);
   guard.path_ = std::filesystem::absolute(path).string();
+  guard.boot_ = boot_of(files);
   return guard;
 }
 
@@ -113,7 +116,7 @@ Result<std::vector<PowerBefore>> PowerGuard::changed_by_others() {
     const auto state = driver_->read(gpu);
     if (!state || std::ranges::count(changed_, state->uuid, &PowerBefore::uuid) > 0) continue;
     const auto known = TRY(marked(state->uuid));
-    if (known) others.push_back({gpu, state->uuid, known->settings});
+    if (known) others.push_back({gpu, state->uuid, known->settings, known->boot});
   }
   return others;
 }
@@ -131,7 +134,7 @@ Result<void> PowerGuard::set(int gpu, const device::PowerSettings& settings) {
     const auto known = TRY(marked(state.uuid));
     if (known) others_mark = files_->read(mark_of(state.uuid)).value_or("");
     const auto now = TRY(driver_->power_settings(gpu));
-    const PowerBefore before{gpu, state.uuid, known ? known->settings : now.now};
+    const PowerBefore before{gpu, state.uuid, known ? known->settings : now.now, boot_};
     TRY(note(before));
   } else if (!marks_.empty() && !files_->exists(mark_of(state.uuid))) {
     // Another journal has put it back meanwhile, and knows nothing of what comes now.
@@ -173,12 +176,19 @@ Result<void> PowerGuard::restore(const std::set<std::string>& kept) {
   if (changed_.empty()) return {};
   Result<void> first;
   std::vector<PowerBefore> left;
-  for (const PowerBefore& before : changed_) {
+  for (PowerBefore& before : changed_) {
     if (kept.contains(before.uuid)) {
       left.push_back(before);
       continue;
     }
     auto restored = restore_one(before);
+    if (!restored && restored.error().code == ErrorCode::not_found && !boot_.empty()) {
+      if (before.boot.empty()) before.boot = boot_;  // at the latest
+      if (before.boot != boot_) {
+        gone_.push_back(before);
+        restored = {};
+      }
+    }
     if (restored) restored = unmark(before.uuid);
     if (restored) continue;
     if (first) first = failed(restored.error());

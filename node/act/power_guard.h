@@ -8,6 +8,9 @@
 // has a mark, a file MARKS + UUID + ".power" that names the journal. Who changes a GPU that another
 // journal says is changed puts back what that one says, not what somebody has set meanwhile.
 //
+// A GPU that is not in the node any more, of which all others answer, keeps its record as long as
+// this boot lasts: it may come back with what was set. After that no driver knows of it.
+//
 // Limit: a driver that does not tell locked clocks (NVML) gets them unlocked by restore().
 #pragma once
 
@@ -28,6 +31,7 @@ struct PowerBefore {
   int gpu = 0;
   std::string uuid;
   device::PowerSettings settings;
+  std::string boot = {};  // of the node, then; empty: not known
   bool operator==(const PowerBefore&) const = default;
 };
 
@@ -59,6 +63,8 @@ class PowerGuard {
   // Puts every changed GPU back but those of these UUIDs. The first that refuses is the answer; it
   // and the others are tried all the same, and those that refused stay in the journal.
   Result<void> restore(const std::set<std::string>& kept = {});
+  // Those that restore() took out since they are gone from the node.
+  const std::vector<PowerBefore>& gone() const { return gone_; }
 
  private:
   PowerGuard(Files& files, RecordLog log, device::NodeDriver& driver,
@@ -75,8 +81,8 @@ class PowerGuard {
   Files* files_;
   RecordLog log_;
   device::NodeDriver* driver_;
-  std::vector<PowerBefore> changed_;
-  std::string path_, marks_;
+  std::vector<PowerBefore> changed_, gone_;
+  std::string path_, marks_, boot_;
 };
 
 }  // namespace partita::actuate

@@ -277,6 +277,40 @@ TEST(PowerGuard, AGpuThatDoesNotAnswerKeepsNoOtherFromBeingPutBack) {
   EXPECT_EQ(boards.settings()[0].limit, Watts{300});
 }
 
+// A GPU that was swapped out: what it was set to is of no use to anybody after the next boot; until
+// then it may only be out of sight.
+TEST(PowerGuard, AGpuThatIsGoneSinceTheLastBootIsForgotten) {
+  Doom doom;
+  Boards boards({{Watts{300}, {}}, {Watts{310}, {}}, {Watts{320}, {}}}, doom);
+  Boards fewer({{Watts{200}, {}}}, doom);
+  MemoryFiles files;
+  std::string& boot = files.content["/proc/sys/kernel/random/boot_id"];
+  boot = "a\n";
+  const auto open = [&](Boards& of) {
+    return PowerGuard::open(files, kPath, of, "/locks/").value();
+  };
+  const auto left = [&] { return read_power_journal(files, kPath)->size(); };
+  ASSERT_TRUE(open(boards).set(0, {Watts{200}, {}}));
+  ASSERT_TRUE(open(boards).set(1, {Watts{210}, {}}));
+  boot = "";  // as those say nothing of it that an older version wrote
+  ASSERT_TRUE(open(boards).set(2, {Watts{220}, {}}));
+  boot = "a\n";
+  EXPECT_EQ(open(fewer).restore().error().code, ErrorCode::not_found);
+  EXPECT_EQ(fewer.settings()[0].limit, Watts{300});
+  EXPECT_EQ(left(), 2u);
+  boot = "b\n";
+  fewer.lost = 0;  // it may be this one
+  EXPECT_EQ(open(fewer).restore().error().code, ErrorCode::lost);
+  EXPECT_EQ(left(), 2u);
+  fewer.lost = -1;
+  PowerGuard guard = open(fewer);
+  EXPECT_TRUE(guard.restore());
+  ASSERT_EQ(guard.gone().size(), 2u);
+  EXPECT_EQ(guard.gone()[1].uuid, "GPU-2");
+  EXPECT_EQ(left(), 0u);
+  EXPECT_FALSE(files.exists("/locks/GPU-1.power"));
+}
+
 // Of clocks that the driver does not tell nobody knows whether they are as they were: they are set.
 TEST(PowerGuard, WhatTheDriverDoesNotTellIsPutBackAllTheSame) {
   for (const bool told : {true, false}) {

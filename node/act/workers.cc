@@ -84,6 +84,7 @@ void Supervisor::adopt_recorded(const WorkersState& state, std::int64_t now_ns) 
     wanted_[record.segment.device] = record.segment;
     Worker worker{.record = record, .started_ns = now_ns};
     worker.adopted = processes_.adopt(record.pid, record.identity).has_value();
+    worker.answered = worker.adopted;
     if (worker.adopted)
       say(fmt::format("{}: adopted, process {}", name_of(record), record.pid));
     else
@@ -400,6 +401,7 @@ void Supervisor::start(Group& group, Worker& worker, std::int64_t now_ns) {
   record.pid = *pid;
   record.identity = processes_.identity(*pid);
   worker.started_ns = now_ns;
+  worker.answered = false;
   worker.probe_ns = now_ns + options_.policy.probe_period_ns;
   if (options_.probe) record.answering = Answering::starting;
   say(fmt::format("{}: started, process {}", name_of(record), *pid));

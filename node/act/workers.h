@@ -95,6 +95,7 @@ struct SupervisedWorker {
   std::int64_t probe_ns = 0;                   // then: when it has failed; else: of the next one
   int misses = 0;                              // probes in a row
   bool proven = false;                         // one has succeeded
+  bool answered = false;                       // it was ready, or nobody saw it start
   std::optional<std::int64_t> silent_ns = {};  // since when the gateway says so
   bool hung = false;                           // being replaced
   // Of the process before this one, where it failed quickly.
@@ -129,6 +130,7 @@ class WorkerPulse {
   void begin(SupervisedWorker& worker, std::int64_t now_ns);
   void hear_beat(SupervisedWorker& worker, const GatewayState& gateway, std::int64_t now_ns);
   void forgive(SupervisedWorker& worker, const GatewayState& gateway);
+  static void is_ready(SupervisedWorker& worker, std::int64_t now_ns);
   void replace(SupervisedWorker& worker, const std::string& why);
   void say(const std::string& line) const;
 

@@ -45,6 +45,7 @@ void describe_worker(Form& f, WorkerRecord& worker) {
   f.optional(worker.answering != Answering::unknown)
       .word("readiness", worker.answering, kAnswering, "whether it answers");
   f.integer("last_status", worker.last_status, kStatuses, "of the process before this one");
+  f.number("start_s", worker.start_s, {.high = 1e6}, "that the last start took until it was ready");
   f.line("     ").notes("command", worker.command, {.indent = "      "}, "that runs");
   form::texts(f.line("     "), "environment", worker.environment, "of the segment");
 }

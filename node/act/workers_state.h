@@ -34,6 +34,7 @@ struct WorkerRecord {
   bool given_up = false;   // failed so often that it is tried seldom
   Answering answering = Answering::unknown;
   std::optional<int> last_status = {};  // of the process before this one
+  std::optional<double> start_s = {};   // that the last start took until it was ready
   std::vector<std::string> command = {};
   Environment environment = {};  // what its segment was prepared with
   bool operator==(const WorkerRecord&) const = default;

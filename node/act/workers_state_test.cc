@@ -21,6 +21,7 @@ WorkersState two_workers() {
   runs.identity = "77@boot";
   runs.port = 8001;
   runs.restarts = 3;
+  runs.start_s = 41.5;
   runs.last_status.reset();
   runs.command = {"serve", "", "a b", "\"\\"};
   runs.environment = {{"A", "1"}, {"B", ""}};

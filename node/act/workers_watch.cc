@@ -101,8 +101,7 @@ void WorkerPulse::probed(SupervisedWorker& worker, bool well, std::int64_t now_n
   worker.misses = well ? 0 : worker.misses + 1;
   if (well) {
     worker.proven = true;
-    worker.record.answering = Answering::ready;
-    return;
+    return is_ready(worker, now_ns);
   }
   const bool starting = !worker.proven && now_ns - worker.started_ns < policy_.startup_ns;
   worker.record.answering = starting ? Answering::starting : Answering::silent;
@@ -132,8 +131,8 @@ void WorkerPulse::hear_beat(SupervisedWorker& worker, const GatewayState& gatewa
     if (told == gateway.workers.end()) {
       if (!probe_) worker.record.answering = Answering::starting;
     } else {
-      const bool ready = told->state == WorkerReadiness::ready;
-      worker.record.answering = ready ? Answering::ready : Answering::leaving;
+      if (told->state == WorkerReadiness::ready) return is_ready(worker, now_ns);
+      worker.record.answering = Answering::leaving;
     }
     return;
   }
@@ -142,6 +141,12 @@ void WorkerPulse::hear_beat(SupervisedWorker& worker, const GatewayState& gatewa
   if (now_ns - *worker.silent_ns >= policy_.silent_ns && !worker.hung && !worker.kill_ns)
     replace(worker, fmt::format("does not answer, the gateway has heard nothing for {:.1f} s",
                                 told->last_beat_s));
+}
+
+void WorkerPulse::is_ready(SupervisedWorker& worker, std::int64_t now_ns) {
+  worker.record.answering = Answering::ready;
+  if (std::exchange(worker.answered, true)) return;
+  worker.record.start_s = 1e-9 * static_cast<double>(now_ns - worker.started_ns);
 }
 
 // Its last process ended soon after its start, but under requests: that is theirs.

@@ -103,6 +103,28 @@ TEST(WorkersWatch, StreamsAreWaitedFor) {
   }
 }
 
+// Engines take their time, and whoever waits for one that is started again wants to know how much.
+TEST(WorkersWatch, HowLongAStartTookIsKnownWhenItIsStartedAgain) {
+  Watched world;
+  world.start();
+  world.gateway.emplace();
+  world.run_for(30 * kWatchSecond);
+  EXPECT_EQ(world.worker().answering, Answering::starting);
+  EXPECT_EQ(world.worker().start_s, std::nullopt);
+  world.gateway->workers = {{.device = "MIG-1", .service = "a", .pid = world.worker().pid}};
+  world.run_for(kWatchSecond);
+  ASSERT_TRUE(world.worker().start_s);
+  EXPECT_NEAR(*world.worker().start_s, 30, 1);
+  world.run_for(60 * kWatchSecond);
+  EXPECT_NEAR(*world.worker().start_s, 30, 1);
+  ASSERT_TRUE(world.processes.stop(world.worker().pid, StopSignal::kill));
+  world.gateway->workers.clear();
+  world.run_for(5 * kWatchSecond);
+  EXPECT_EQ(world.worker().restarts, 1);
+  EXPECT_EQ(world.worker().answering, Answering::starting);
+  EXPECT_NEAR(*world.worker().start_s, 30, 1);
+}
+
 // Answers of 2,000 tokens of 50 ms: 100 s, also when the service is no longer wanted.
 TEST(WorkersWatch, LongStreamsAreWaitedForLonger) {
   Watched world;

@@ -367,6 +367,7 @@ ShowGround Loop::Work::show_ground(const Seen& seen) const {
           .host = host_.whole(),
           .bills = bills_.bills(),
           .sample = seen.sample,
+          .workers = seen.workers,
           .under = changes_.under(),
           .proposed = plans_.proposed(),
           .last = changes_.last(),

@@ -9,6 +9,19 @@
 namespace partita::control {
 namespace {
 
+// See ServiceNow::restart_s. One that ends before it was ready is not being started any more.
+double restart_of(const std::string& service, const std::vector<actuate::WorkerRecord>& workers) {
+  double longest = 0;
+  for (const actuate::WorkerRecord& one : workers) {
+    if (one.segment.service != service || one.answering == actuate::Answering::ready) continue;
+    const bool starts = one.pid != 0 && one.restarts > 0 && one.quick_failures == 0 &&
+                        one.answering == actuate::Answering::starting;
+    if (!starts || !one.start_s) return 0;
+    longest = std::max(longest, *one.start_s);
+  }
+  return longest;
+}
+
 std::vector<ServiceNow> services_now(const ShowGround& ground) {
   std::vector<ServiceNow> services;
   std::map<std::string, int> running;  // segments, by service
@@ -22,6 +35,7 @@ std::vector<ServiceNow> services_now(const ShowGround& ground) {
     now.attainment = reading.attainment;
     now.token_traffic = reading.tokens;
     now.ready_workers = reading.ready_workers;
+    now.restart_s = restart_of(now.name, ground.workers);
     if (const auto& forecast = ground.rates[s].forecast) {
       now.forecast_rps = forecast->rate;
       now.forecast_low_rps = forecast->low;

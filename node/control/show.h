@@ -33,6 +33,7 @@ struct ShowGround {
   const std::optional<HostNow>& host;
   const std::map<std::string, plan::EnergyBill>& bills;
   const std::optional<telemetry::Sample>& sample;
+  const std::vector<actuate::WorkerRecord>& workers;
   const std::optional<Changes::Under>& under;
   const std::optional<ChangeNow>&proposed, &last;
   const PlanMemo& memo;

@@ -21,6 +21,7 @@ struct ShowTest : testing::Test {
   std::optional<HostNow> host;
   std::map<std::string, plan::EnergyBill> bills;
   std::optional<telemetry::Sample> sample;
+  std::vector<actuate::WorkerRecord> workers;
   std::optional<Changes::Under> under;
   std::optional<ChangeNow> proposed, last;
   PlanMemo memo;
@@ -41,6 +42,7 @@ struct ShowTest : testing::Test {
             .host = host,
             .bills = bills,
             .sample = sample,
+            .workers = workers,
             .under = under,
             .proposed = proposed,
             .last = last,
@@ -66,6 +68,39 @@ TEST_F(ShowTest, TimesAloneAreNoNewVersion) {
   show(snapshot, ground());
   EXPECT_EQ(snapshot.version, 3);
   EXPECT_EQ(snapshot.node_version, 2);
+}
+
+TEST_F(ShowTest, HowLongWorkersTakeThatAreStartedAgain) {
+  const auto takes = [&] {
+    show(snapshot, ground());
+    return snapshot.services.at(0).restart_s;
+  };
+  using enum actuate::Answering;
+  for (const double start_s : {40, 50, 60}) {
+    actuate::WorkerRecord& one = workers.emplace_back();
+    one.segment.service = "a";
+    one.pid = 1;
+    one.answering = start_s < 50 ? ready : starting;
+    one.restarts = 1;
+    one.start_s = start_s;
+  }
+  EXPECT_EQ(takes(), 60);
+  workers[1].pid = 0;  // it has ended
+  EXPECT_EQ(takes(), 0);
+  workers[1].pid = 2;
+  workers[1].quick_failures = 1;  // and does again
+  EXPECT_EQ(takes(), 0);
+  workers[1].quick_failures = 0;
+  workers[1].answering = silent;  // it hangs
+  EXPECT_EQ(takes(), 0);
+  workers[1].answering = starting;
+  workers[1].restarts = 0;  // it has never been there
+  EXPECT_EQ(takes(), 0);
+  workers[1].restarts = 1;
+  workers[1].start_s.reset();
+  EXPECT_EQ(takes(), 0);
+  for (actuate::WorkerRecord& one : workers) one.answering = ready;
+  EXPECT_EQ(takes(), 0);
 }
 
 TEST_F(ShowTest, ANodeIsConvergedWhenItsPlanIsDoneAndNothingElseIsNeeded) {

@@ -32,6 +32,9 @@ struct ServiceNow : plan::Terms {
   std::optional<double> forecast_rps = {}, forecast_low_rps = {}, forecast_high_rps = {};
   double planned_rps = 0;  // what the plan in force is made for
   int segments = 0, ready_workers = 0;
+  // A supervisor has started all those again that are missing, which took them so long the last
+  // time; 0: not so, or not known. In no document.
+  double restart_s = 0;
   std::optional<double> p99_ms = {}, attainment = {};       // measured, share of requests in SLO
   std::optional<actuate::TokenTraffic> token_traffic = {};  // of a language model, measured
   std::optional<double> watts = {}, energy_j = {};          // its part: energy_meter.h

@@ -79,6 +79,7 @@ struct Door {
   char letter;  // of its pools' names
   std::string BalancedNode::*address;
   std::string ca;
+  KnownHosts hosts;
   std::string pool(const BalancedService& service) const {
     return fmt::format("{}_{}", letter, service.name);
   }
@@ -87,8 +88,10 @@ struct Door {
 };
 std::vector<Door> doors_of(const BalancerOptions& options) {
   std::vector<Door> doors;
-  if (!options.http.empty()) doors.push_back({options.http, 's', &BalancedNode::http, options.ca});
-  if (!options.grpc.empty()) doors.push_back({options.grpc, 'g', &BalancedNode::grpc, options.ca});
+  if (!options.http.empty())
+    doors.push_back({options.http, 's', &BalancedNode::http, options.ca, options.hosts});
+  if (!options.grpc.empty())
+    doors.push_back({options.grpc, 'g', &BalancedNode::grpc, options.ca, options.hosts});
   return doors;
 }
 
@@ -113,6 +116,7 @@ Result<void> check_doors(const BalancerOptions& options, bool port_alone) {
 
 // ---- HAProxy
 
+// A name that is not found keeps its server down, and no file from being read (init-addr).
 // Gateways say that they are asked for what they do not have with 404, and that they cannot now
 // with 503: another one is asked then. An answer that has begun is never asked for again, nor is
 // what must not run twice (the frontend says so).
@@ -130,6 +134,7 @@ defaults
   retries 2
   retry-on conn-failure empty-response 404 503
   balance roundrobin
+  default-server init-addr libc,none
 )";
 
 std::string haproxy_frontend(const BalancedServices& services, const Door& door) {
@@ -169,21 +174,42 @@ std::string haproxy_tls(const std::string& host, const Door& door, bool checked)
   return text + (checked ? " alpn h2 check-alpn http/1.1" : " alpn h2");
 }
 
+// Whether HAProxy can ask the HTTP door of a node that it sends gRPC to: where a check goes is an
+// address, or where the server is; of a name that is not found the file would be refused.
+bool is_asked(const BalancedNode& node) {
+  if (node.http.empty() || node.grpc.empty()) return !node.http.empty();
+  const std::string host = parse_address("", node.http)->host;
+  return is_address(bare(host)) || host == parse_address("", node.grpc)->host;
+}
+
+// What a name was found to be, for where it is not found when the file is read.
+std::string haproxy_address(const std::string& host, const Door& door) {
+  const auto known = door.hosts.find(host);
+  if (known == door.hosts.end() || known->second.empty()) return {};
+  return fmt::format(" init-addr libc,{},none", known->second.front());
+}
+
+// A check of another protocol than HTTP has none to name: all of a pool are asked, or none.
+bool are_asked(const BalancedService& service, const Door& door) {
+  return door.letter == 's' || std::ranges::all_of(service.nodes, is_asked);
+}
+
 std::string haproxy_server(const BalancedService& service, const BalancedNode& node,
                            const Door& door) {
   const std::string host = parse_address("", node.*door.address)->host;
-  std::string text = fmt::format("  server {} {} weight {} check{}", node.node, node.*door.address,
-                                 weight_of(service, node), haproxy_tls(host, door, true));
-  if (door.letter != 'g' || node.http.empty()) return text + "\n";
+  std::string text = fmt::format("  server {} {} weight {} check{}{}", node.node,
+                                 node.*door.address, weight_of(service, node),
+                                 haproxy_tls(host, door, true), haproxy_address(host, door));
+  if (door.letter != 'g' || !are_asked(service, door)) return text + "\n";
   const auto asked = parse_address("", node.http);
-  return text + fmt::format(" addr {} port {} check-proto h1\n", asked->host, asked->port);
+  if (is_address(bare(asked->host))) text += " addr " + asked->host;
+  return text + fmt::format(" port {} check-proto h1\n", asked->port);
 }
 
 std::string haproxy_backend(const BalancedService& service, const Door& door) {
   std::string text = fmt::format("\nbackend {}\n  timeout server {}s\n", door.pool(service),
                                  answer_limit_s(service));
-  if (door.letter == 's' ||
-      std::ranges::none_of(service.nodes, [](const BalancedNode& one) { return one.http.empty(); }))
+  if (are_asked(service, door))
     text += fmt::format("  option httpchk GET /v2/models/{}/ready\n", service.name) +
             "  http-check expect rstatus ^(200|401)\n";  // 401: it wants a token, so it is there
   text += "  default-server inter 500ms fastinter 200ms fall 2 rise 1\n";
@@ -201,13 +227,26 @@ std::string haproxy_unchecked(const BalancedService& service, const Door& door) 
       door.unchecked(service), std::clamp(2 * service.nodes.size(), std::size_t{1}, kMostAsked),
       answer_limit_s(service));
   for (const BalancedNode& node : service.nodes)
-    if (const std::string& address = node.*door.address; !address.empty())
-      text += fmt::format("  server {} {}{}\n", node.node, address,
-                          haproxy_tls(parse_address("", address)->host, door, false));
+    if (const std::string& address = node.*door.address; !address.empty()) {
+      const std::string host = parse_address("", address)->host;
+      text += fmt::format("  server {} {}{}{}\n", node.node, address,
+                          haproxy_tls(host, door, false), haproxy_address(host, door));
+    }
   return text;
 }
 
 // ---- nginx
+
+// A name's own addresses, as nginx takes a name for all that it has.
+std::vector<std::string> nginx_hosts(const std::string& host, const KnownHosts& known) {
+  if (is_address(bare(host))) return {host};
+  const auto found = known.find(host);
+  std::vector<std::string> all;
+  if (found == known.end()) return all;
+  for (const std::string& one : found->second)
+    all.push_back(one.find(':') == one.npos ? one : "[" + one + "]");
+  return all;
+}
 
 std::string nginx_upstream(const BalancedService& service, const Door& door) {
   std::string text = fmt::format("upstream {} {{\n", door.pool(service));
@@ -215,10 +254,17 @@ std::string nginx_upstream(const BalancedService& service, const Door& door) {
   for (const BalancedNode& node : service.nodes) {
     if ((node.*door.address).empty()) continue;
     const int weight = weight_of(service, node);
-    text += weight > 0 ? fmt::format("  server {} weight={} max_fails=1 fail_timeout=1s;  # {}\n",
-                                     node.*door.address, weight, node.node)
-                       : fmt::format("  server {} down;  # {}\n", node.*door.address, node.node);
-    any = true;
+    const Address address = *parse_address("", node.*door.address);
+    const std::vector<std::string> hosts = nginx_hosts(address.host, door.hosts);
+    const std::string what =
+        is_address(bare(address.host)) ? node.node : node.node + ", " + address.host;
+    if (hosts.empty()) text += fmt::format("  # {}: nobody knows that name\n", what);
+    for (const std::string& host : hosts)
+      text += weight > 0
+                  ? fmt::format("  server {}:{} weight={} max_fails=1 fail_timeout=1s;  # {}\n",
+                                host, address.port, weight, what)
+                  : fmt::format("  server {}:{} down;  # {}\n", host, address.port, what);
+    any = any || !hosts.empty();
   }
   if (!any) text += "  server 127.0.0.1:9 down;\n";
   return text + "  keepalive 64;\n}\n";
@@ -320,6 +366,17 @@ void tell_cluster(Form& f, const Cluster& cluster) {
 }
 
 }  // namespace
+
+std::set<std::string> host_names(const BalancedServices& services) {
+  std::set<std::string> names;
+  for (const BalancedService& service : services)
+    for (const BalancedNode& node : service.nodes)
+      for (const std::string* address : {&node.http, &node.grpc})
+        if (const auto fine = parse_address(node.node, *address);
+            fine && !is_address(bare(fine->host)))
+          names.insert(fine->host);
+  return names;
+}
 
 std::vector<std::string> leave_out_unfit(BalancedServices& services, BalancerKind kind) {
   std::vector<std::string> why;

@@ -4,6 +4,8 @@
 // header `partita-service` (of gRPC: metadata).
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,11 +27,19 @@ struct BalancedService {
 double answer_limit_s(const BalancedService& service);
 using BalancedServices = std::vector<BalancedService>;
 
+// What gateways' hosts are called that have no address by themselves.
+std::set<std::string> host_names(const BalancedServices& services);
+// Addresses of such names, as they were found; none: nobody knows the name.
+using KnownHosts = std::map<std::string, std::vector<std::string>>;
+
 struct BalancerOptions {
   std::string http = "*:8080";  // where the balancer listens; empty: it does not
   std::string grpc = {};
   std::string stats_socket = {};  // HAProxy's, where weights are set; empty: it has none
   std::string ca = {};  // who signs the certificates of gateways; empty: they speak no TLS
+  // nginx gets these in place of names, of which it would refuse the whole file for one that it
+  // does not find; HAProxy looks for itself, and takes these for those that it does not find.
+  KnownHosts hosts = {};
 };
 
 enum class BalancerKind { haproxy, nginx, envoy };

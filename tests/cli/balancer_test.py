@@ -137,14 +137,43 @@ class BalancerTest(CliTest):
         self.assertIn("server n1 10.0.0.1:8080 weight 256 check ssl verify required ca-file "
                       f"{ca}\n", text)
         self.assertIn("sni str(n2.lan) verifyhost n2.lan check-sni n2.lan alpn h2", text)
-        here = text.replace("n2.lan:", "127.0.0.1:").replace("addr n2.lan", "addr 127.0.0.1")
-        self.write("h.cfg", here)  # nobody knows that name
+        self.write("h.cfg", text)  # nobody knows that name
         if shutil.which("haproxy"):
             self.check("haproxy", "-c", "-f", "h.cfg")
         text = self.export("nginx", "--http", "127.0.0.1:8000", "--grpc", "127.0.0.1:8001",
                            "--tls-ca", ca)
         self.assertIn("proxy_pass https://s_chat;", text)
-        self.check_nginx(text.replace("n2.lan:", "127.0.0.1:"))
+        self.check_nginx(text)
+
+    def test_a_name_that_nobody_knows_hurts_its_own_node_only(self):
+        named = json.loads(json.dumps(STATUS))
+        named["nodes"][0].update(gateway="localhost:8080", grpc="localhost:8081")
+        named["nodes"][1].update(gateway="n2.invalid:8080", grpc="n2.invalid:8081")
+        named["nodes"][2].update(gateway="n3.invalid:8080", grpc="10.0.0.3:8081")
+        self.write("status.json", json.dumps(named))
+        doors = ("--http", "127.0.0.1:8000", "--grpc", "127.0.0.1:8001")
+        text = self.export("haproxy", *doors)
+        self.write("h.cfg", text)
+        if shutil.which("haproxy"):
+            self.check("haproxy", "-c", "-f", "h.cfg")
+        self.assertIn("server n2 n2.invalid:8081 weight 85 check proto h2\n",
+                      text.split("\nbackend g_chat\n")[1].split("\nbackend")[0])
+        self.assertIn("server n2 n2.invalid:8081 weight 256 check proto h2 port 8080 "
+                      "check-proto h1\n", text)
+        done = self.run_partita("export", "status.json", "--to", "nginx", *doors)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("n2.invalid", "n3.invalid"):
+            self.assertIn(f"nobody knows a host '{name}' here; it is left out",
+                          done.stderr.decode())
+        text = done.stdout.decode()
+        self.check_nginx(text)
+        pool = text.split("upstream s_chat {")[1].split("}")[0]
+        self.assertIn("  server 127.0.0.1:8080 weight=256 max_fails=1 fail_timeout=1s;"
+                      "  # n1, localhost\n", pool)
+        self.assertIn("  # n2, n2.invalid: nobody knows that name\n", pool)
+        self.assertNotRegex(pool, "server [^;]*invalid")
+        self.assertIn("  server 127.0.0.1:9 down;\n",
+                      text.split("upstream s_search.v2 {")[1].split("}")[0])
 
     def check_nginx(self, text):
         self.write("pools.conf", text)

@@ -383,6 +383,29 @@ class DraTest(harness.CliTest):
         time.sleep(12)
         self.assertEqual(self.api.version, version)
 
+    def test_slices_go_with_their_node(self):
+        """Its owner's UID is what the garbage collector of Kubernetes looks for."""
+        self.start()
+        self.until(self.api.pool)
+
+        def owners():
+            with self.api.lock:
+                return [one["metadata"].get("ownerReferences") for one in self.api.slices.values()]
+
+        def owner(uid):
+            return [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": uid}]
+        self.assertEqual(owners(), [owner("node-uid-1")] * len(owners()))
+        # Another Node of its name: the collector removes what belonged to the one before.
+        with self.api.lock:
+            self.api.node_uid = "node-uid-2"
+            self.api.slices.clear()
+        self.until(lambda: self.api.pool() and owners()[0] == owner("node-uid-2"), 40)
+        for status in (403, 404):  # an account of before may not see it
+            with self.api.lock:
+                self.api.node_status = status
+                self.api.slices.clear()
+            self.until(lambda: self.api.pool() and not any(owners()), 40)
+
     def test_a_node_that_comes_back_without_gpus_for_claims_has_no_slices(self):
         self.start()
         self.until(self.api.pool)

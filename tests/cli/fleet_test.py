@@ -33,6 +33,19 @@ WITHIN_S = float(os.environ.get("PARTITA_FLEET_WITHIN", "15"))
 ON_A_BUSY_MACHINE_S = 90
 
 
+def workers_left(folder):
+    """Processes that a supervisor of this folder started, and that are there still."""
+    tag, found = f"PARTITA_WORKER={os.path.realpath(folder)}/".encode(), []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if any(one.startswith(tag) for one in file.read().split(b"\0")):
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
 class Far:
     """A way to a port of this machine on which what is asked takes a while."""
 
@@ -421,6 +434,47 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
                                "haproxy", "-o", "h.cfg", *more], cwd=self.folder,
                               capture_output=True, text=True, check=False)
 
+    @unittest.skipUnless(shutil.which("unshare") and subprocess.run(
+        ["unshare", "-m", "true"], check=False, capture_output=True).returncode == 0,
+        "no mount namespaces here")
+    def test_names_of_gateways_are_followed(self):
+        """By balancers whose machine knows them only later."""
+        for node in NODES:
+            self.write(f"{node}/agent.yaml", self.read(f"{node}/agent.yaml").replace(
+                "rack:", f'gateway: "{node}.test:8080", rack:'))
+            self.again(node)
+        self.ready()
+        self.write("hosts", "127.0.0.1 localhost\n")
+        self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
+        self.until(lambda: {one["planned_rps"] for one in self.status()["services"]} == {300, 60})
+        for form in ("nginx", "haproxy"):
+            self.run_beside(
+                ["unshare", "-m", "sh", "-c",
+                 'mount --bind hosts /etc/hosts && exec "$@"', "sh", harness.PROGRAM, "export",
+                 "--fleet", self.endpoint, "--to", form, "-o", f"{form}.cfg", "--watch",
+                 "--reload", f"echo >> {form}.loads"], form)
+        self.until(lambda: all(os.path.exists(self.path(f"{form}.loads"))
+                               for form in ("nginx", "haproxy")))
+        self.assertIn("nobody knows that name", self.read("nginx.cfg"))
+        self.assertRegex(self.read("haproxy.cfg"), r"server n\d n\d.test:8080 ")
+        self.assertIn("nobody knows a host ", self.read("nginx.log"))
+        loads = len(self.read("haproxy.loads"))
+        with open(self.path("hosts"), "a", encoding="utf-8") as file:
+            file.write("127.0.0.7 n1.test n2.test n3.test\n")
+        self.until(lambda: "server 127.0.0.7:8080 weight" in self.read("nginx.cfg") and
+                   "nobody" not in self.read("nginx.cfg"))
+        self.until(lambda: len(self.read("haproxy.loads")) > loads)
+        self.assertRegex(self.read("haproxy.cfg"),
+                         r"server n\d n\d.test:8080 .* init-addr libc,127.0.0.7,none\n")
+        if shutil.which("haproxy"):  # which knows none of these names
+            subprocess.run(["haproxy", "-c", "-f", self.path("haproxy.cfg")], check=True,
+                           capture_output=True)
+        # A name that is gone for a while takes nothing away.
+        text = self.read("nginx.cfg")
+        self.write("hosts", "127.0.0.1 localhost\n")
+        time.sleep(12)
+        self.assertEqual(self.read("nginx.cfg"), text)
+
     def test_lengths_of_a_trace_come_along(self):
         """Of a language model; no node has the file, and all plan by what it says."""
         rows = ["system,backend,version,model,precision,isl,osl,concurrency,tp,pp,attention_dp,"
@@ -496,29 +550,62 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
         self.until(self.carried)
         self.assertFalse(any(one["drained"] for one in self.status()["nodes"]))
 
-    def serve(self, node, port):
-        """A gateway, and workers of what the node carries."""
+    def serve(self, node, port, before=""):
+        """A gateway, and workers of what the node carries; `before` their command."""
         words = [harness.PROGRAM, "gateway", "--http", f"127.0.0.1:{port}"]
         gateway = self.run_beside([*words, "--state-dir", "state"], f"{node}-gateway",
                                   self.path(node))
         workers = self.run_beside(
-            [harness.PROGRAM, "workers", "--state-dir", "state", "--command", harness.PROGRAM +
-             " worker --null --service {service} --batch {batch} --input x:FP32:2"
+            [harness.PROGRAM, "workers", "--state-dir", "state", "--command", before +
+             harness.PROGRAM + " worker --null --service {service} --batch {batch} --input x:FP32:2"
              " --output-tensor y:FP32:2"], f"{node}-workers", self.path(node))
-        self.addCleanup(workers.terminate)  # before it is killed: its workers end with it
+        # Before it is killed: its workers end with it.
+        self.addCleanup(lambda: (workers.terminate(), workers.wait(ON_A_BUSY_MACHINE_S)))
         return gateway
 
-    def test_a_node_whose_gateway_is_dead_carries_nothing(self):
+    def serve_all(self, before=""):
+        self.addCleanup(lambda: self.assertEqual(workers_left(self.folder), []))  # the last one
         gateways = {}
         for node in NODES:
             port = free_port()
             self.write(f"{node}/agent.yaml", self.read(f"{node}/agent.yaml").replace(
                 "rack:", f'gateway: "127.0.0.1:{port}", rack:'))
             self.again(node)
-            gateways[node] = self.serve(node, port)
+            gateways[node] = self.serve(node, port, before)
         self.ready()
         self.assertEqual(self.fleet("apply", "services.yaml").returncode, 0)
         self.until(self.carried)
+        return gateways
+
+    def workers_of(self, node, service):
+        workers = json.loads(self.read(f"{node}/state/workers.json"))["workers"]
+        return [one for one in workers if one["service"] == service]
+
+    def test_who_is_known_to_take_long_is_waited_for_as_it_starts_again(self):
+        self.write("slow.sh", 'sleep 20\nexec "$@"\n')
+        self.serve_all(f"sh {self.path('slow.sh')} ")
+        node, = self.nodes_of("chat")
+        for one in self.workers_of(node, "chat"):
+            self.assertGreater(one["start_s"], 19)
+            os.kill(one["pid"], signal.SIGKILL)
+        begun = time.monotonic()
+        self.until(lambda: all(one["restarts"] > 0 for one in self.workers_of(node, "chat")))
+        while any(one.get("readiness") != "ready" for one in self.workers_of(node, "chat")):
+            self.assertEqual(self.nodes_of("chat"), [node])
+            self.assertLess(time.monotonic() - begun, ON_A_BUSY_MACHINE_S)
+            time.sleep(0.2)
+        self.assertGreater(time.monotonic() - begun, 19)
+        self.assertEqual(self.nodes_of("chat"), [node])
+        # One that does not come is not waited for: it ends before it is ready.
+        self.write("slow.sh", "sleep 2\n")
+        for one in self.workers_of(node, "chat"):
+            os.kill(one["pid"], signal.SIGKILL)
+        begun = time.monotonic()
+        self.until(lambda: node not in self.nodes_of("chat"))
+        self.assertLess(time.monotonic() - begun, 28)
+
+    def test_a_node_whose_gateway_is_dead_carries_nothing(self):
+        gateways = self.serve_all()
         node = self.nodes_of("chat")[0]
         gateways[node].kill()
         self.until(lambda: self.carried(without=(node,)), 2 * ON_A_BUSY_MACHINE_S)
@@ -612,6 +699,29 @@ fleet: {{endpoints: ["{self.endpoint}"], node: {node}, rack: r{node}}}
             self.assertLessEqual(sum(limits()), 600)
             time.sleep(0.1)
         self.until(lambda: "holds_budget" not in self.status()["nodes"][0])
+        # An agent that begins then does not know its limit: it counts with the most it can have.
+        self.again("n1")
+        self.until(lambda: limits()[0] == 200 and
+                   "holds_budget" not in self.status()["nodes"][0])
+
+    def test_a_plan_counts_the_power_of_its_file(self):
+        self.ready()
+        words = ("--survive-domain", "feed", "--profiles", "profiles.csv")
+        own = "no node says its feed"
+        self.assertIn(own, self.fleet("plan", "services.yaml", *words).stdout)
+        self.write("both.yaml", SERVICES % 300 + "power: {tree: [{name: A, rating_w: 5000}, "
+                   "{name: B, rating_w: 5000}], nodes: [" + ", ".join(
+                       f"{{node: {node}, inlets: [{feed}], other_w: 50, least_w: 250, "
+                       "most_w: 650}" for node, feed in zip(NODES, "AAB")) + "]}\n")
+        done = self.fleet("plan", "both.yaml", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn(own, done.stdout)
+        self.assertIn("planned with the file's tree of power", done.stderr)
+        self.assertNotIn("power", self.status())  # and nothing is written
+        self.write("same.yaml", SERVICES % 300 + "power: {tree: [{name: n2, rating_w: 9}]}\n")
+        done = self.fleet("plan", "same.yaml", *words)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("a node of the fleet is called 'n2', too", done.stderr)
 
     def test_all_that_are_gone_have_carried_out_nothing(self):
         self.assertNotIn("carried out", self.fleet("status").stdout)

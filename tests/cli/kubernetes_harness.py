@@ -114,6 +114,7 @@ class ApiServer(http.server.ThreadingHTTPServer):
         self.slices, self.claims, self.events = {}, {}, []
         self.conflicts = self.gone = 0  # how often to answer so
         self.down_until = self.restarts = 0
+        self.node_status, self.node_uid = 200, "node-uid-1"  # of every node
         self.seen, self.used = [], set()  # used: (verb, resource), as rules of access name them
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -188,6 +189,10 @@ class Handler(Answers):
         plural = name if name.startswith("resource") else url.path.rsplit("/", 2)[1]
         server.used.add(("watch" if "watch" in query else "list" if name == plural else "get",
                          plural))
+        if plural == "nodes":
+            meta = {"name": name, "uid": server.node_uid}
+            return self.answer(server.node_status, {"metadata": meta} if server.node_status == 200
+                               else {"kind": "Status"})
         if "watch" in query:
             return self.watch(int(query["resourceVersion"]))
         with server.lock:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 
 #include "agent/agent.h"
@@ -38,6 +39,9 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 // What was carried and has too few workers for so long is lost here: a worker or a gateway that is
 // started again is there before. So long after that it gets no more of it.
 constexpr std::int64_t kUnserved = 12 * kSecond, kPassedOver = 600 * kSecond;
+// What takes longer to start, and is being started again, is given more than it took: elsewhere it
+// would take as long, from later on.
+constexpr double kRestartRoom = 1.5, kMostRestartS = 600;
 // A store that has not answered for so long is a fault, and what it said is not known any more.
 constexpr std::int64_t kSilent = 15 * kSecond;
 // Who is asked for metrics follows all of the fleet until then; in a larger one whoever leads does.
@@ -115,6 +119,21 @@ double served_share(const control::Snapshot& now, const std::string& service) {
   }
   return is->segments > 0 ? std::min(least, static_cast<double>(is->ready_workers) / is->segments)
                           : 0;
+}
+
+// How long it may have too few workers.
+std::int64_t patience_ns(const control::Snapshot& now, const std::string& service) {
+  const auto is = std::ranges::find(now.services, service, &control::ServiceNow::name);
+  if (is == now.services.end()) return kUnserved;
+  if (is->pipeline) {  // the least patience with any step that lacks some
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const plan::PipelineStep& step : is->pipeline->steps)
+      if (served_share(now, step.service) < 1)
+        least = std::min(least, patience_ns(now, step.service));
+    return least == std::numeric_limits<std::int64_t>::max() ? kUnserved : least;
+  }
+  const double restart_s = std::min(kRestartRoom * is->restart_s, kMostRestartS);
+  return std::max(kUnserved, static_cast<std::int64_t>(restart_s * kSecond));
 }
 
 bool is_changing(const control::Snapshot& now) {
@@ -449,9 +468,8 @@ void AgentFleet::hand_over_again(const control::AgentMemory& memory) {
 
 void AgentFleet::looked() {
   const std::int64_t now = context_.clock.now_ns();
-  if (std::ranges::any_of(lacks_, [&](const auto& one) {
-        return !one.second.lost && now - one.second.since_ns >= kUnserved;
-      }))
+  if (std::ranges::any_of(
+          lacks_, [&](const auto& one) { return !one.second.lost && now >= one.second.until_ns; }))
     wishes_.wake();  // there is something to say
   const std::lock_guard hold(lock_);
   looked_ms_ = now / 1'000'000;
@@ -489,8 +507,9 @@ void AgentFleet::hear(const control::Loop& loop) {
 }
 
 // What it carries of what is planned: what has workers at its gateway. What had them and has none,
-// or some of them alone, for kUnserved is lost here, unless a change is being made; the sentence
-// names it. What never had them yet may be on its way.
+// or some of them alone, for kUnserved is lost here, unless a change is being made, or they are
+// known to take longer to start again; the sentence names it. What never had them yet may be on its
+// way.
 std::string AgentFleet::carry(const fleet::Rates& planned, bool done,
                               const control::Snapshot& now) {
   const std::int64_t at = context_.clock.now_ns();
@@ -508,7 +527,8 @@ std::string AgentFleet::carry(const fleet::Rates& planned, bool done,
     if (is_changing(now) && known != lacks_.end() && !lost) lacks_.erase(known);
     if (is_changing(now) || (known == lacks_.end() && !carries_.contains(service))) continue;
     Lack& lack = lacks_.try_emplace(service, Lack{.since_ns = at}).first->second;
-    lack.lost = lack.lost || at - lack.since_ns >= kUnserved;
+    lack.until_ns = lack.since_ns + patience_ns(now, service);
+    lack.lost = lack.lost || at >= lack.until_ns;
     if (!lack.lost) continue;
     lack.last_ns = at;
     few += (few.empty() ? "" : ", ") + service;

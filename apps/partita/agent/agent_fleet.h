@@ -95,7 +95,7 @@ class AgentFleet {
   std::int64_t again_ns_ = 0;        // not before then are they handed over again
   fleet::Rates carries_;
   struct Lack {  // of workers
-    std::int64_t since_ns = 0, last_ns = 0;
+    std::int64_t since_ns = 0, last_ns = 0, until_ns = 0;
     bool lost = false;  // for so long that it is not carried
   };
   std::map<std::string, Lack> lacks_;  // by service

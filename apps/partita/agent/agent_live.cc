@@ -15,6 +15,7 @@
 #include "api/agent_desk.h"
 #include "api/backend.h"
 #include "api/server.h"
+#include "base/boot.h"
 #include "base/input.h"
 #include "base/table.h"
 #include "control/host/agent.h"
@@ -274,13 +275,6 @@ void AgentQueue::ask(queue::Call call, std::function<void(Result<std::string>)> 
 
 constexpr std::int64_t kTidyMs = 60'000;
 constexpr std::int64_t kMilli = 1'000'000;
-constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
-
-// Which boot of the node this is; empty: unknown.
-std::string boot_of(Files& files) {
-  const auto boot = files.read(kBootId);
-  return boot ? boot->substr(0, boot->find('\n')) : "";
-}
 
 // What a live agent owns, from when it has read its settings until it ends.
 struct LiveNode {

@@ -279,7 +279,8 @@ class ClaimShares {
   RealProcesses processes_;  // of MPS daemons alone
 };
 
-constexpr int kWatchSeconds = 60;  // what watches do not say is seen by then
+// What watches do not say is seen a minute after the last list, the grace of a watch included.
+constexpr int kWatchSeconds = 50;
 constexpr std::int64_t kLeast = 50'000'000;
 
 class Keeper {
@@ -373,12 +374,11 @@ class Keeper {
     if (round && busy_ > 1) pause = dra::pause_ns(busy_, rng_.uniform());
     stopped_ = stop_.within(pause);
     if (stopped_ || !round || round->done > 0) return;
-    const std::string path = fmt::format(
-        "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&labelSelector={}%3D{}"
-        "&resourceVersion={}",
-        dra::path_of(dra::KubeKind::deployment, kept_.name_space), kWatchSeconds, dra::kPlan,
-        kept_.name, round->version);
-    const auto status = api_.watch(path, [this](std::string_view line) { return goes_on(line); });
+    const std::string path = fmt::format("{}?labelSelector={}%3D{}",
+                                         dra::path_of(dra::KubeKind::deployment, kept_.name_space),
+                                         dra::kPlan, kept_.name);
+    const auto status = api_.watch(path, round->version, kWatchSeconds,
+                                   [this](std::string_view line) { return goes_on(line); });
     if (!status)
       fail(status.error());
     else if (*status != 200 && *status != 410 && *status != 0)

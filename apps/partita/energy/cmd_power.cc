@@ -688,7 +688,10 @@ Result<Exit> run_restore(Context& context, const RestoreFlags& flags) {
   const std::vector<actuate::PowerBefore> changed = guard->changed();
   TRY(guard->restore());
   for (const actuate::PowerBefore& before : changed)
-    say(context, fmt::format("GPU {}: {}\n", before.gpu, settings_text(before.settings)));
+    say(context, std::ranges::count(guard->gone(), before.uuid, &actuate::PowerBefore::uuid) > 0
+                     ? fmt::format("GPU {} ({}): not in this node any more since it was started\n",
+                                   before.gpu, before.uuid)
+                     : fmt::format("GPU {}: {}\n", before.gpu, settings_text(before.settings)));
   if (changed.empty() && !flags.after_stdin) say(context, "nothing is changed\n");
   return Exit::done;
 }

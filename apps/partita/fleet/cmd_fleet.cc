@@ -17,6 +17,7 @@
 #include "fleet/etcd/fleet_agent.h"
 #include "fleet/fleet_desk.h"
 #include "fleet/fleet_place.h"
+#include "fleet/host_names.h"
 #include "past/past.h"
 
 namespace partita::cli {
@@ -90,6 +91,19 @@ bool has_nodes(const interop::BalancedServices& services) {
   return std::ranges::any_of(services, [](const auto& service) { return !service.nodes.empty(); });
 }
 
+// Whether any gateway's address is known.
+bool has_addresses(const interop::BalancedServices& services, const interop::KnownHosts& hosts) {
+  const auto is_known = [&](const std::string& address) {
+    const auto name = hosts.find(address.substr(0, address.rfind(':')));
+    return !address.empty() && (name == hosts.end() || !name->second.empty());
+  };
+  return std::ranges::any_of(services, [&](const auto& service) {
+    return std::ranges::any_of(service.nodes, [&](const interop::BalancedNode& node) {
+      return is_known(node.http) || is_known(node.grpc);
+    });
+  });
+}
+
 // A balancer goes on with what it has rather than with nothing: a store that came back without
 // leases has services and no nodes, for a moment.
 Result<void> no_services(const fleet::FleetStatus& status) {
@@ -114,10 +128,21 @@ interop::BalancerKind kind_of(const std::string& to) {
   return to == "haproxy" ? haproxy : to == "nginx" ? nginx : envoy;
 }
 
-Result<std::string> written(const BalanceFlags& flags, const interop::BalancedServices& services) {
-  if (flags.to == "haproxy") return interop::haproxy_config(services, flags.balancer);
-  if (flags.to == "nginx") return interop::nginx_config(services, flags.balancer);
+Result<std::string> written(const BalanceFlags& flags, const interop::BalancedServices& services,
+                            const interop::KnownHosts& hosts) {
+  interop::BalancerOptions options = flags.balancer;
+  options.hosts = hosts;
+  if (flags.to == "haproxy") return interop::haproxy_config(services, options);
+  if (flags.to == "nginx") return interop::nginx_config(services, options);
   return interop::envoy_endpoints(services);
+}
+
+// Sentences of those that have no address.
+std::vector<std::string> unknown_hosts(const interop::KnownHosts& hosts) {
+  std::vector<std::string> all;
+  for (const auto& [name, addresses] : hosts)
+    if (addresses.empty()) all.push_back(fmt::format("nobody knows a host '{}' here", name));
+  return all;
 }
 
 // HAProxy's answer is empty lines where it did all of it.
@@ -151,10 +176,7 @@ class Balancer {
   // and nowhere else yet. Who asks finds out.
   Result<void> take(const fleet::FleetStatus& status) {
     interop::BalancedServices services = services_of(status);
-    const auto left_out = interop::leave_out_unfit(services, kind_of(flags_.to));
-    for (const std::string& why : left_out)
-      if (std::ranges::count(left_out_, why) == 0) complain(context_, why + "; it is left out");
-    left_out_ = left_out;
+    auto left_out = interop::leave_out_unfit(services, kind_of(flags_.to));
     const std::set<std::string> carried = carried_by(status);
     for (interop::BalancedService& one : services) {
       if (carried.contains(one.name))
@@ -162,15 +184,25 @@ class Balancer {
       else if (const auto last = last_.find(one.name); last != last_.end())
         for (const interop::BalancedNode& was : last->second.nodes) stays(one, was);
     }
+    const auto hosts = names_.of(interop::host_names(services));
+    const bool by_address = flags_.to == "nginx";  // HAProxy looks for itself, maybe elsewhere
+    if (by_address)
+      for (std::string& why : unknown_hosts(hosts)) left_out.push_back(std::move(why));
+    for (const std::string& why : left_out)
+      if (std::ranges::count(left_out_, why) == 0) complain(context_, why + "; it is left out");
+    left_out_ = std::move(left_out);
     if (!has_nodes(services) && (!flags_.watch || context_.files.exists(flags_.output.file)))
       return no_services(status);
-    auto content = written(flags_, services);
+    if (by_address && !hosts.empty() && !has_addresses(services, hosts) &&
+        context_.files.exists(flags_.output.file))
+      return environment_error("", "nobody knows any host of its gateways; nothing is written");
+    auto content = written(flags_, services, hosts);
     if (!content) return failed(content.error());
     if (content == content_) {
       if (reload_due_ && clock_now() >= reload_next_) reload();
       return {};
     }
-    const std::string frame = *written(flags_, interop::without_weights(services));
+    const std::string frame = *written(flags_, interop::without_weights(services), hosts);
     TRY(deliver(context_, flags_.output, *content));
     const bool weights_alone = !content_.empty() && frame == frame_;
     content_ = *std::move(content);
@@ -211,6 +243,7 @@ class Balancer {
   const BalanceFlags& flags_;
   std::map<std::string, interop::BalancedService> last_;  // that had a node
   std::vector<std::string> left_out_ = {};                // as it was said
+  HostNames names_;
   std::string content_, frame_;
   bool reload_due_ = false;
   std::int64_t reload_next_ = 0;
@@ -224,7 +257,10 @@ Result<Exit> from_document(Context& context, const BalanceFlags& flags) {
                                   flags.file, status.fault));
   const interop::BalancedServices services = services_of(status);
   if (!has_nodes(services)) return failed(no_services(status).error());
-  const auto content = written(flags, services);
+  interop::KnownHosts hosts;  // HAProxy looks for itself where it reads the file
+  if (flags.to == "nginx") hosts = HostNames().of(interop::host_names(services));
+  for (const std::string& why : unknown_hosts(hosts)) complain(context, why + "; it is left out");
+  const auto content = written(flags, services, hosts);
   if (!content) return failed({content.error().code, content.error().message, flags.file});
   if (flags.to == "envoy") complain(context, "note: " + interop::envoy_timeouts(services));
   return finish(context, flags.output, *content);
@@ -322,6 +358,20 @@ Result<Exit> run_apply(Context& context, const FleetCommandFlags& flags) {
   return Exit::done;
 }
 
+// As if it had been applied: whose loss is one (feeds), who has no watts left.
+Result<void> plan_with(Context& context, const Reached& reached, const fleet::FleetPower& power) {
+  fleet::FleetView& view = reached.view();
+  TRY(take_power(view.power ? *view.power : view.power.emplace(), power, view));
+  const auto budgets = TRY(fleet::PowerBrain().decide(view, "plan"));
+  if (budgets) view.budgets = *budgets;
+  complain(context,
+           "note: planned with the file's tree of power; `status` shows budgets once it "
+           "is applied");
+  if (view.budgets && !view.budgets->over.empty())
+    complain(context, "power: " + view.budgets->over);
+  return {};
+}
+
 // What a leader would decide now, with the profiles that are here.
 Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
   auto reached = TRY(reach(context, flags));
@@ -333,7 +383,10 @@ Result<Exit> run_plan(Context& context, const FleetCommandFlags& flags) {
     if (wishes.services) {
       wanted.services = *std::move(wishes.services);
       wanted.priorities = std::move(wishes.priorities);
+    } else {
+      TRY(reached.desk->wanted_is_read());
     }
+    if (wishes.power) TRY(plan_with(context, reached, *wishes.power));
   }
   take_manner(wanted, flags.manner);
   reached.view().wanted = wanted;

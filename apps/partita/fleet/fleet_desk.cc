@@ -80,6 +80,22 @@ void take_manner(fleet::Wanted& wanted, const FleetManner& manner) {
         manner.mode == "approve" ? fleet::Approval::approve : fleet::Approval::automatic;
 }
 
+Result<void> take_power(fleet::FleetPower& now, const fleet::FleetPower& wanted,
+                        const fleet::FleetView& view) {
+  for (const fleet::FleetPoint& one : wanted.tree)
+    if (view.nodes.contains(one.name))
+      return bad_input("power", fmt::format("a node of the fleet is called '{}', too: `drain {}` "
+                                            "is to mean one of them",
+                                            one.name, one.name));
+  std::vector<std::string> dead = std::move(now.failed);
+  now = wanted;
+  std::erase_if(dead, [&](const std::string& name) {
+    return std::ranges::find(now.tree, name, &fleet::FleetPoint::name) == now.tree.end();
+  });
+  if (now.failed.empty()) now.failed = std::move(dead);
+  return {};
+}
+
 Result<void> FleetDesk::read() {
   const auto range = TRY(store_.range({keys_.root}));
   view_ = {};
@@ -154,22 +170,10 @@ Result<std::vector<std::string>> FleetDesk::apply(const FleetWishes& wishes,
   TRY(fleet::check_carriable(ground, view_, wishes.read, wishes.file));
   std::vector<std::string> said;
   if (wishes.power) {
-    for (const fleet::FleetPoint& one : wishes.power->tree)
-      if (view_.nodes.contains(one.name))
-        return bad_input("power", fmt::format("a node of the fleet is called '{}', too: `drain {}` "
-                                              "is to mean one of them",
-                                              one.name, one.name));
     const std::string what = fmt::format("applied a tree of power of {} points and {} nodes",
                                          wishes.power->tree.size(), wishes.power->nodes.size());
-    TRY(change_power(what, [&](fleet::FleetPower& now) -> Result<void> {
-      std::vector<std::string> dead = std::move(now.failed);
-      now = *wishes.power;
-      std::erase_if(dead, [&](const std::string& name) {
-        return std::ranges::find(now.tree, name, &fleet::FleetPoint::name) == now.tree.end();
-      });
-      if (now.failed.empty()) now.failed = std::move(dead);
-      return {};
-    }));
+    TRY(change_power(
+        what, [&](fleet::FleetPower& now) { return take_power(now, *wishes.power, view_); }));
     said.push_back(when(fmt::format("fleet {}: its power is to be divided so", name_)));
     for (const fleet::FleetLoad& one : wishes.power->nodes)
       if (!view_.nodes.contains(one.node))

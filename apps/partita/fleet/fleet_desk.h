@@ -34,6 +34,10 @@ struct FleetManner {
   std::string survive = {}, mode = {};
 };
 void take_manner(fleet::Wanted& wanted, const FleetManner& manner);
+// A tree of power in place of the one that holds; points of it that are dead stay so. bad_input: a
+// node of the fleet is called as one of its points.
+Result<void> take_power(fleet::FleetPower& now, const fleet::FleetPower& wanted,
+                        const fleet::FleetView& view);
 
 class FleetDesk {
  public:

@@ -296,7 +296,8 @@ Result<void> fetch_pieces(const HttpDialer& dialer, const std::string& request, 
   HttpStream stream = dialer.dial();
   if (!stream.open()) return failed(not_connected(errno));
   keep_alive(stream.descriptor());
-  std::int64_t until = clock.now_ns() + silence_ns;
+  const std::int64_t begin = clock.now_ns();
+  std::int64_t until = begin + silence_ns;
   OneFetch one(std::move(stream), request, std::numeric_limits<std::uint64_t>::max());
   for (bool more = true; more;) {
     more = one.pump();
@@ -304,7 +305,10 @@ Result<void> fetch_pieces(const HttpDialer& dialer, const std::string& request, 
     if (!piece.empty()) until = clock.now_ns() + silence_ns;
     if (!piece.empty() && !take(one.answer().status(), piece)) return {};
     if (!more) break;
-    if (clock.now_ns() >= until) return environment_error("", "nothing came for too long");
+    const std::int64_t now = clock.now_ns();
+    if (!one.answer().begun() && now - begin >= kMostUnanswered)
+      return environment_error("", "no answer in time");
+    if (now >= until) return environment_error("", "nothing came for too long");
     if (!take(one.answer().status(), {})) return {};
     pollfd wait{one.descriptor(), static_cast<short>(one.writes() ? POLLIN | POLLOUT : POLLIN), 0};
     ::poll(&wait, 1, 100);

@@ -85,7 +85,9 @@ Result<FetchedAnswer> fetch(const HttpDialer& dialer, const std::string& request
 
 // The same for an answer that does not end: its body is given piece by piece, as it comes, with the
 // status; an empty piece at least every 100 ms. Over when the answer ends or `take` says false; an
-// error when nothing comes for `silence_ns`.
+// error when nothing comes for `silence_ns`, nor a first word within kMostUnanswered: until then
+// the peer's system need not have said that it is there, from then on it is asked (TCP keepalive).
+inline constexpr std::int64_t kMostUnanswered = 25'000'000'000;
 using TakePiece = std::function<bool(int status, std::string_view piece)>;
 Result<void> fetch_pieces(const HttpDialer& dialer, const std::string& request, Clock& clock,
                           std::int64_t silence_ns, const TakePiece& take);

@@ -1,5 +1,7 @@
 #include "control/host/agent_power.h"
 
+#include <algorithm>
+
 namespace partita::control {
 
 Result<actuate::PowerGuard> AgentPower::guard() {
@@ -9,6 +11,8 @@ Result<actuate::PowerGuard> AgentPower::guard() {
 
 std::vector<PowerBoard> AgentPower::read(const std::vector<std::string>& uuids) {
   std::vector<PowerBoard> boards;
+  std::vector<int> unknown;
+  double most = 0;  // that any board can be limited to
   for (int gpu = 0; gpu < static_cast<int>(uuids.size()); ++gpu) {
     const auto read = doors_.driver.power_settings(gpu);
     const auto last = last_.find(uuids[static_cast<std::size_t>(gpu)]);
@@ -18,15 +22,25 @@ std::vector<PowerBoard> AgentPower::read(const std::vector<std::string>& uuids) 
       board.fixed = true;
       continue;
     }
+    if (!read && read.error().code != ErrorCode::not_supported) unknown.push_back(gpu);
     if (!read || !read->now.limit || !read->least_limit) continue;
     PowerBoard board{.index = gpu, .uuid = uuids[static_cast<std::size_t>(gpu)]};
     board.least = read->least_limit->value;
     board.now = read->now.limit->value;
     board.state = *read;
     board.most = read->default_limit.value_or(read->most_limit.value_or(*read->now.limit)).value;
+    most = std::max(most, read->most_limit.value_or(Watts{board.most}).value);
     last_[board.uuid] = board;
     boards.push_back(std::move(board));
   }
+  for (const int gpu : unknown)
+    if (most > 0)
+      boards.push_back({.index = gpu,
+                        .uuid = uuids[static_cast<std::size_t>(gpu)],
+                        .least = most,
+                        .most = most,
+                        .now = most,
+                        .fixed = true});
   return boards;
 }
 

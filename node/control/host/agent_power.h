@@ -27,7 +27,8 @@ class AgentPower {
   explicit AgentPower(Doors doors) : doors_(std::move(doors)) {}
 
   // Of the boards that say it, or have said it: one that does not answer may go on with the limit
-  // that it had, and nobody can give that to others. `uuids` by index.
+  // that it had, and nobody can give that to others. Of one that never answered nobody knows it: it
+  // counts with the most that one of its node can be limited to. `uuids` by index.
   std::vector<PowerBoard> read(const std::vector<std::string>& uuids);
   void set(const std::vector<PowerDeed>& deeds);
   bool has_ends() const { return !ends_.empty(); }

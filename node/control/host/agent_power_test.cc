@@ -33,8 +33,28 @@ TEST(AgentPower, ABoardThatDoesNotAnswerKeepsItsWattsFromOthers) {
   EXPECT_TRUE(boards[1].fixed);
   EXPECT_FALSE(boards[0].fixed);
   EXPECT_EQ(split_power(boards, 500), (std::vector<double>{250, 250}));
-  // Of one that was never heard nobody knows.
-  EXPECT_EQ(power.read({uuids[0], "GPU-else"}).size(), 1u);
+}
+
+// An agent that begins while a board is off the bus: the node can still say what it holds to.
+TEST(AgentPower, ABoardThatNeverAnsweredCountsWithTheMostOfItsNode) {
+  MemoryFiles files;
+  RealClock clock;
+  const hw::GpuModel& model = **hw::builtin_catalogue().get("A100-80GB");
+  const auto machine =
+      drivers::sim::own_machine(drivers::sim::Machine({{&model, 2, true}}, "power"), clock, 0);
+  drivers::sim::SimDriver driver(*machine);
+  const std::vector<std::string> uuids{driver.read(0)->uuid, driver.read(1)->uuid};
+  const double most = driver.power_settings(1)->most_limit->value;
+  ASSERT_TRUE(machine->with([](drivers::sim::Machine& one) { one.report_xid(1, 79); }));
+  AgentPower power({files, driver, "/state", ""});
+  const auto boards = power.read(uuids);
+  ASSERT_EQ(boards.size(), 2u);
+  EXPECT_TRUE(boards[1].fixed);
+  EXPECT_EQ(boards[1].now, most);
+  EXPECT_EQ(split_power(boards, most + 250), (std::vector<double>{250, most}));
+  ASSERT_TRUE(machine->with([](drivers::sim::Machine& one) { one.report_xid(0, 79); }));
+  AgentPower blind({files, driver, "/state", ""});
+  EXPECT_TRUE(blind.read(uuids).empty()) << "of none of them anybody knows";
 }
 
 }  // namespace

@@ -103,6 +103,14 @@ std::string slice_json(const Pool& pool, const ResourceSlice& slice, const Slice
     f.told_object("metadata", [&](Form& meta) {
       meta.told("name", head.name);
       if (!head.resource_version.empty()) meta.told("resourceVersion", head.resource_version);
+      if (writing.node_uid.empty()) return;
+      const auto owner = [&](Form& one, std::size_t) {
+        one.told("apiVersion", "v1");
+        one.told("kind", "Node");
+        one.told("name", writing.node);
+        one.told("uid", writing.node_uid);
+      };
+      meta.rows("ownerReferences", 1, owner, {});
     });
     f.told_object("spec", [&](Form& spec) {
       spec.told("driver", kDriver);
@@ -129,6 +137,13 @@ std::string slice_json(const Pool& pool, const ResourceSlice& slice, const Slice
     });
   };
   return write_form(describe, Form::Style::compact);
+}
+
+Result<std::string> parse_node_uid(const std::string& file, std::string_view text) {
+  const auto document = TRY(parse_document(file, text));
+  const Node* meta = document.root.find("metadata");
+  if (meta == nullptr) return bad_input(document.at(document.root), "no Node: metadata is wanted");
+  return string_member(document, *meta, "uid");
 }
 
 Result<std::vector<SliceHead>> parse_slices(const std::string& file, std::string_view text,

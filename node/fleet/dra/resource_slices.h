@@ -35,10 +35,14 @@ struct SliceWriting {
   std::string node;
   long generation = 1;  // of the pool
   std::size_t slices = 1;
+  std::string node_uid = {};  // whose going removes it; empty: nobody's
 };
 // The object; `head` names it and says the version that it replaces.
 std::string slice_json(const Pool& pool, const ResourceSlice& slice, const SliceHead& head,
                        const SliceWriting& writing);
+
+// The UID of a Node; refused with FILE:LINE what is none.
+Result<std::string> parse_node_uid(const std::string& file, std::string_view text);
 
 // The slices of this driver and node in a ResourceSliceList, or the one in a ResourceSlice. Refused
 // with FILE:LINE what is neither.

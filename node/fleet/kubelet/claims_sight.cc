@@ -102,10 +102,7 @@ Result<void> ClaimsSight::follow(const std::string& from) {
       note(event->claim, event->kind == ClaimEvent::Kind::gone);
     return true;
   };
-  const auto status = api_.watch(
-      fmt::format("{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
-                  kClaims, kWatchSeconds, from),
-      take);
+  const auto status = api_.watch(kClaims, from, kWatchSeconds, take);
   if (fault) return failed(*fault);
   if (!status) return failed(status.error());
   if (*status != 200 && *status != 410 && !ending_)

@@ -7,7 +7,7 @@
 namespace partita::dra {
 namespace {
 
-constexpr std::int64_t kPatience = 10'000'000'000, kSilence = 330'000'000'000;
+constexpr std::int64_t kPatience = 10'000'000'000;
 
 bool is_local(const Url& url) {
   return url.host == "localhost" || url.host == "::1" || url.host.starts_with("127.");
@@ -49,16 +49,22 @@ Result<KubeApi::Answer> KubeApi::ask(std::string_view method, const std::string&
   return Answer{answer->status, std::move(answer->body)};
 }
 
-Result<int> KubeApi::watch(const std::string& path,
+Result<int> KubeApi::watch(const std::string& path, const std::string& version, int seconds,
                            const std::function<bool(std::string_view line)>& take) const {
   const auto head = headers();
   if (!head) return failed(head.error());
   std::string begun;
   int answered = 0;
   bool too_long = false;
+  const std::int64_t most = seconds * 1'000'000'000LL + kWatchGrace;
+  std::int64_t heard = clock_->now_ns();
+  const std::int64_t over = heard + most;
   const auto pieces = [&](int status, std::string_view piece) {
     answered = status;
     if (status != 0 && status != 200) return false;
+    const std::int64_t now = clock_->now_ns();
+    if (!piece.empty()) heard = now;
+    if (status == 200 && (now >= over || now - heard >= kMostWatchSilence)) return false;
     begun += piece;
     too_long = begun.size() > kMaxWatchLine;
     if (too_long || !take({})) return false;
@@ -66,8 +72,12 @@ Result<int> KubeApi::watch(const std::string& path,
       if (end > 0 && !take(std::string_view(begun).substr(0, end))) return false;
     return true;
   };
-  const auto done = serve::fetch_pieces(*dialer_, dialer_->request("GET", path, *head), *clock_,
-                                        kSilence, pieces);
+  const std::string request = dialer_->request(
+      "GET",
+      fmt::format("{}{}watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
+                  path, path.find('?') == std::string::npos ? '?' : '&', seconds, version),
+      *head);
+  const auto done = serve::fetch_pieces(*dialer_, request, *clock_, 2 * most, pieces);
   if (too_long) return environment_error(settings_.url, "an event of 4 MiB and more");
   if (!done) return environment_error(settings_.url, done.error().message);
   return answered;

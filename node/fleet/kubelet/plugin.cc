@@ -11,7 +11,7 @@ namespace partita::dra {
 namespace {
 
 constexpr const char* kSlices = "/apis/resource.k8s.io/v1/resourceslices";
-constexpr int kOk = 200, kCreated = 201, kNotFound = 404, kConflict = 409;
+constexpr int kOk = 200, kCreated = 201, kForbidden = 403, kNotFound = 404, kConflict = 409;
 
 std::string owner_of(const std::string& uid, const std::string& device) {
   return fmt::format("{}{}/{}", kOwner, uid, device);
@@ -311,9 +311,20 @@ Result<void> Plugin::learn_heads(std::int64_t now_ns) {
   return {};
 }
 
-Result<void> Plugin::write(const Pool& pool, const ResourceSlice& slice, std::size_t slices) {
+// Empty: it is not to be had.
+Result<std::string> Plugin::node_uid() const {
+  const std::string path = "/api/v1/nodes/" + settings_.node;
+  const auto answer = api_.ask("GET", path);
+  if (!answer) return failed(answer.error());
+  if (answer->status == kNotFound || answer->status == kForbidden) return std::string();
+  if (answer->status != kOk) return failed(refused(path, *answer).error());
+  return parse_node_uid("the API server's node", answer->body);
+}
+
+Result<void> Plugin::write(const Pool& pool, const ResourceSlice& slice,
+                           const SliceWriting& writing) {
   SliceHead& head = heads_.try_emplace(slice.name, SliceHead{slice.name}).first->second;
-  const std::string body = slice_json(pool, slice, head, {settings_.node, generation_, slices});
+  const std::string body = slice_json(pool, slice, head, writing);
   const bool there = !head.resource_version.empty();
   const auto answer =
       there ? api_.ask("PUT", path_of(slice.name), body) : api_.ask("POST", kSlices, body);
@@ -365,10 +376,13 @@ Result<bool> Plugin::publish(const ClaimsNow& claims, std::int64_t now_ns) {
     wanted[slice.name] = slice_json(pool, slice, {slice.name}, {settings_.node, 0, slices.size()});
   const auto names = [](const auto& one) -> const std::string& { return one.first; };
   if (wanted == written_ && std::ranges::equal(wanted, heads_, {}, names, names)) return false;
+  auto uid = node_uid();
+  if (!uid) return failed(uid.error());
   ++generation_;
   known_ = false;  // until all are written
+  const SliceWriting writing{settings_.node, generation_, slices.size(), *std::move(uid)};
   for (const ResourceSlice& slice : slices)
-    if (auto done = write(pool, slice, slices.size()); !done) return failed(done.error());
+    if (auto done = write(pool, slice, writing); !done) return failed(done.error());
   std::vector<std::string> extra;
   for (const auto& [name, head] : heads_)
     if (!wanted.contains(name)) extra.push_back(name);

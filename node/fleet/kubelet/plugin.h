@@ -75,7 +75,8 @@ class Plugin {
   // Writes the pool where it differs from what the API server has, which is asked every kSlicesAnew
   // and when the kubelet has registered this plugin: a kubelet that starts deletes all slices of
   // its node. Whether anything was written. After an error all is written again. What claims have
-  // that are gone is not in it.
+  // that are gone is not in it. Slices belong to their Node, so that they go with it; where the API
+  // server has none, or does not let us see it, to nobody.
   Result<bool> publish(const ClaimsNow& claims, std::int64_t now_ns);
   void registered() { looks_anew_ = true; }  // any thread
   // Gives back what such claims have had for long, as unprepare() does, where they are not in the
@@ -113,7 +114,8 @@ class Plugin {
   Result<std::vector<std::string>> claim_files() const;
   Result<void> give_back(const std::string& uid);
   Result<void> learn_heads(std::int64_t now_ns);
-  Result<void> write(const Pool& pool, const ResourceSlice& slice, std::size_t slices);
+  Result<std::string> node_uid() const;
+  Result<void> write(const Pool& pool, const ResourceSlice& slice, const SliceWriting& writing);
   Result<void> remove(const std::string& name);
   std::string path_of(const std::string& slice) const;
 

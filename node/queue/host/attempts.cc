@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/boot.h"
 #include "base/descriptor.h"
 #include "base/parse_number.h"
 
@@ -26,16 +27,10 @@ constexpr const char* kShell =
     "until { echo \"$4 $status\" > \"$3.part\" && mv \"$3.part\" \"$3\"; } 2>/dev/null; do "
     "[ -e \"$2\" ] || break; sleep 1; done; exit $status";
 
-std::string boot_id(Files& files) {
-  std::string id = files.read("/proc/sys/kernel/random/boot_id").value_or("");
-  while (!id.empty() && id.back() == '\n') id.pop_back();
-  return id;
-}
-
 }  // namespace
 
 Attempts::Attempts(Processes& processes, Files& files, std::string folder)
-    : processes_(processes), files_(files), folder_(std::move(folder)), boot_(boot_id(files)) {}
+    : processes_(processes), files_(files), folder_(std::move(folder)), boot_(boot_of(files)) {}
 
 std::string Attempts::log_path(long task) const { return fmt::format("{}/{}.log", folder_, task); }
 
