@@ -32,6 +32,25 @@ struct DriverCopy3D {
 };
 static_assert(sizeof(DriverCopy3D) == 200);
 
+struct AnyDriverNode {  // CUgraphNodeParams
+  int type, reserved[3];
+  union {
+    long long words[29];
+    DriverKernelNode kernel;
+    struct {
+      int flags[2];
+      void* context;
+      DriverCopy3D copy;
+    } copy;
+    MemsetNode set;
+    HostNode host;
+    void* child;
+    void* event;
+  };
+  long long reserved_too;
+};
+static_assert(sizeof(AnyDriverNode) == 256 && offsetof(AnyDriverNode, copy.copy) == 32);
+
 enum MemoryType : int { kHostMemory = 1, kDeviceMemory, kArrayMemory, kUnifiedMemory };
 
 // As the runtime has it: the addresses say what they are.
@@ -59,6 +78,68 @@ Status set_in_space(const At& at, const DriverCopy3D* copy) {
   return made ? set_copy(at, &*made) : named(made.error(), "a node that copies arrays");
 }
 
+Status set_launch(const At& at, const DriverKernelNode* what) {
+  if (what == nullptr) return kInvalidValue;
+  const KernelNode kernel = with_kernel(*what);
+  return set_kernel(at, &kernel);
+}
+
+Status set_any(const At& at, const AnyDriverNode* what) {
+  if (what == nullptr) return kInvalidValue;
+  switch (static_cast<client::NodeKind>(what->type)) {
+    case client::NodeKind::kernel:
+      return session().launched(set_launch(at, &what->kernel));
+    case client::NodeKind::copy:
+      return set_in_space(at, &what->copy.copy);
+    case client::NodeKind::set:
+      return set_set(at, &what->set);
+    case client::NodeKind::call:
+      return set_host(at, &what->host);
+    case client::NodeKind::wait:
+    case client::NodeKind::record:
+      return set_event(at, what->type == static_cast<int>(client::NodeKind::record), what->event);
+    default:
+      return set_other(at, what->type);
+  }
+}
+
+Status add_launch(const Where& where, const DriverKernelNode* what) {
+  if (what == nullptr) return kInvalidValue;
+  const KernelNode kernel = with_kernel(*what);
+  return add_kernel(where, &kernel);
+}
+
+Status add_in_space(const Where& where, const DriverCopy3D* copy) {
+  const auto made = in_space(copy);
+  if (!made) return named(made.error(), "a node that copies arrays");
+  const auto plain = as_plain(*made);
+  return plain ? add_copy(where, *plain) : unsupported("a node that copies rows with a pitch");
+}
+
+Status add_any(const Where& where, const AnyDriverNode* what) {
+  if (what == nullptr) return kInvalidValue;
+  switch (static_cast<client::NodeKind>(what->type)) {
+    case client::NodeKind::kernel:
+      return session().launched(add_launch(where, &what->kernel));
+    case client::NodeKind::copy:
+      return add_in_space(where, &what->copy.copy);
+    case client::NodeKind::set:
+      return add_set(where, &what->set);
+    case client::NodeKind::call:
+      return add_host(where, &what->host);
+    case client::NodeKind::child:
+      return add_child(where, what->child);
+    case client::NodeKind::empty:
+      return add_empty(where);
+    case client::NodeKind::wait:
+    case client::NodeKind::record:
+      return add_event(where, what->event,
+                       what->type == static_cast<int>(client::NodeKind::record));
+    default:
+      return unsupported("cuGraphAddNode (memory, conditions, semaphores)");
+  }
+}
+
 }  // namespace
 
 CUDA_EXPORT Status cuGraphCreate(void** graph, unsigned) {
@@ -67,8 +148,8 @@ CUDA_EXPORT Status cuGraphCreate(void** graph, unsigned) {
 CUDA_EXPORT Status cuGraphDestroy(void* graph) {
   return guarded([&] { return session().graphs.destroy(number_of(graph)); });
 }
-CUDA_EXPORT Status cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
-  return guarded([&] { return give(session().graphs.instantiate(number_of(graph)), exec); });
+CUDA_EXPORT Status cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
+  return guarded([&] { return give(session().graphs.instantiate(number_of(graph), flags), exec); });
 }
 STREAM_FUNCTION(cuGraphLaunch, _ptsz, (void* exec, void* stream), {
   return session().launched(session().graphs.launch(number_of(exec), number_of(stream)));
@@ -79,6 +160,9 @@ CUDA_EXPORT Status cuGraphExecDestroy(void* exec) {
 
 CUDA_EXPORT Status cuGraphClone(void** clone, void* graph) {
   return guarded([&] { return give(session().graphs.clone(number_of(graph)), clone); });
+}
+CUDA_EXPORT Status cuGraphExecGetFlags(void* exec, unsigned long long* flags) {
+  return guarded([&] { return give(session().graphs.flags(number_of(exec)), flags); });
 }
 CUDA_EXPORT Status cuGraphExecUpdate_v2(void* exec, void* graph, UpdateResult* result) {
   return guarded([&] { return update(exec, graph, result); });
@@ -92,21 +176,11 @@ CUDA_EXPORT Status cuGraphAddEmptyNode(void** node, void* graph, void* const* af
 }
 CUDA_EXPORT Status cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after,
                                            std::size_t count, const DriverKernelNode* what) {
-  return guarded_launch([&] {
-    if (what == nullptr) return kInvalidValue;
-    const KernelNode kernel = with_kernel(*what);
-    return add_kernel({node, graph, after, count}, &kernel);
-  });
+  return guarded_launch([&] { return add_launch({node, graph, after, count}, what); });
 }
 CUDA_EXPORT Status cuGraphAddMemcpyNode(void** node, void* graph, void* const* after,
                                         std::size_t count, const DriverCopy3D* copy, void*) {
-  return guarded([&] {
-    const auto made = in_space(copy);
-    if (!made) return named(made.error(), "a node that copies arrays");
-    const auto plain = as_plain(*made);
-    return plain ? add_copy({node, graph, after, count}, *plain)
-                 : unsupported("a node that copies rows with a pitch");
-  });
+  return guarded([&] { return add_in_space({node, graph, after, count}, copy); });
 }
 CUDA_EXPORT Status cuGraphAddMemsetNode(void** node, void* graph, void* const* after,
                                         std::size_t count, const MemsetNode* what, void*) {
@@ -119,6 +193,27 @@ CUDA_EXPORT Status cuGraphAddHostNode(void** node, void* graph, void* const* aft
 CUDA_EXPORT Status cuGraphAddChildGraphNode(void** node, void* graph, void* const* after,
                                             std::size_t count, void* child) {
   return guarded([&] { return add_child({node, graph, after, count}, child); });
+}
+
+CUDA_EXPORT Status cuGraphAddEventRecordNode(void** node, void* graph, void* const* after,
+                                             std::size_t count, void* event) {
+  return guarded([&] { return add_event({node, graph, after, count}, event, true); });
+}
+CUDA_EXPORT Status cuGraphAddEventWaitNode(void** node, void* graph, void* const* after,
+                                           std::size_t count, void* event) {
+  return guarded([&] { return add_event({node, graph, after, count}, event, false); });
+}
+CUDA_EXPORT Status cuGraphAddNode_v2(void** node, void* graph, void* const* after,
+                                     const void* edges, std::size_t count,
+                                     const AnyDriverNode* what) {
+  return guarded([&] {
+    if (!are_plain(edges, count)) return unsupported("cuGraphAddNode (edges)");
+    return add_any({node, graph, after, count}, what);
+  });
+}
+CUDA_EXPORT Status cuGraphAddNode(void** node, void* graph, void* const* after, std::size_t count,
+                                  const AnyDriverNode* what) {
+  return cuGraphAddNode_v2(node, graph, after, nullptr, count, what);
 }
 
 // ---- what there is
@@ -172,6 +267,15 @@ CUDA_EXPORT Status cuGraphMemsetNodeGetParams(void* node, MemsetNode* what) {
 CUDA_EXPORT Status cuGraphHostNodeGetParams(void* node, HostNode* what) {
   return guarded([&] { return tell_host(node, what); });
 }
+CUDA_EXPORT Status cuGraphEventRecordNodeGetEvent(void* node, void** event) {
+  return guarded([&] { return tell_event(node, true, event); });
+}
+CUDA_EXPORT Status cuGraphEventWaitNodeGetEvent(void* node, void** event) {
+  return guarded([&] { return tell_event(node, false, event); });
+}
+CUDA_EXPORT Status cuGraphKernelNodeGetAttribute(void* node, int attribute, void* value) {
+  return guarded([&] { return tell_attribute(node, attribute, value); });
+}
 CUDA_EXPORT Status cuGraphMemcpyNodeGetParams(void* node, DriverCopy3D* what) {
   return guarded([&] {
     const auto copy = session().nodes.copy_of(number_of(node));
@@ -223,19 +327,35 @@ CUDA_EXPORT Status cuGraphNodeGetEnabled(void* exec, void* node, unsigned* is) {
   return guarded([&] { return tell_enabled(in_exec(exec, node), is); });
 }
 CUDA_EXPORT Status cuGraphKernelNodeSetParams_v2(void* node, const DriverKernelNode* what) {
-  return guarded_launch([&] {
-    if (what == nullptr) return kInvalidValue;
-    const KernelNode kernel = with_kernel(*what);
-    return set_kernel(in_graph(node), &kernel);
-  });
+  return guarded_launch([&] { return set_launch(in_graph(node), what); });
 }
 CUDA_EXPORT Status cuGraphExecKernelNodeSetParams_v2(void* exec, void* node,
                                                      const DriverKernelNode* what) {
-  return guarded_launch([&] {
-    if (what == nullptr) return kInvalidValue;
-    const KernelNode kernel = with_kernel(*what);
-    return set_kernel(in_exec(exec, node), &kernel);
-  });
+  return guarded_launch([&] { return set_launch(in_exec(exec, node), what); });
+}
+CUDA_EXPORT Status cuGraphEventRecordNodeSetEvent(void* node, void* event) {
+  return guarded([&] { return set_event(in_graph(node), true, event); });
+}
+CUDA_EXPORT Status cuGraphEventWaitNodeSetEvent(void* node, void* event) {
+  return guarded([&] { return set_event(in_graph(node), false, event); });
+}
+CUDA_EXPORT Status cuGraphExecEventRecordNodeSetEvent(void* exec, void* node, void* event) {
+  return guarded([&] { return set_event(in_exec(exec, node), true, event); });
+}
+CUDA_EXPORT Status cuGraphExecEventWaitNodeSetEvent(void* exec, void* node, void* event) {
+  return guarded([&] { return set_event(in_exec(exec, node), false, event); });
+}
+CUDA_EXPORT Status cuGraphKernelNodeSetAttribute(void* node, int attribute, const void* value) {
+  return guarded_launch([&] { return set_attribute(node, attribute, value); });
+}
+CUDA_EXPORT Status cuGraphKernelNodeCopyAttributes(void* to, void* from) {
+  return guarded([&] { return copy_attributes(to, from); });
+}
+CUDA_EXPORT Status cuGraphNodeSetParams(void* node, const AnyDriverNode* what) {
+  return guarded([&] { return set_any(in_graph(node), what); });
+}
+CUDA_EXPORT Status cuGraphExecNodeSetParams(void* exec, void* node, const AnyDriverNode* what) {
+  return guarded([&] { return set_any(in_exec(exec, node), what); });
 }
 CUDA_EXPORT Status cuGraphMemsetNodeSetParams(void* node, const MemsetNode* what) {
   return guarded([&] { return set_set(in_graph(node), what); });

@@ -111,6 +111,15 @@ CUDA_EXPORT Status cudaGraphMemsetNodeGetParams(void* node, MemsetNode* what) {
 CUDA_EXPORT Status cudaGraphHostNodeGetParams(void* node, HostNode* what) {
   return guarded([&] { return tell_host(node, what); });
 }
+CUDA_EXPORT Status cudaGraphEventRecordNodeGetEvent(void* node, void** event) {
+  return guarded([&] { return tell_event(node, true, event); });
+}
+CUDA_EXPORT Status cudaGraphEventWaitNodeGetEvent(void* node, void** event) {
+  return guarded([&] { return tell_event(node, false, event); });
+}
+CUDA_EXPORT Status cudaGraphKernelNodeGetAttribute(void* node, int attribute, void* value) {
+  return guarded([&] { return tell_attribute(node, attribute, value); });
+}
 CUDA_EXPORT Status cudaGraphDebugDotPrint(void* graph, const char* path, unsigned) {
   return guarded([&] { return print_graph(graph, path); });
 }
@@ -136,6 +145,24 @@ CUDA_EXPORT Status cudaGraphKernelNodeSetParams(void* node, const KernelNode* wh
 CUDA_EXPORT Status cudaGraphExecKernelNodeSetParams(void* exec, void* node,
                                                     const KernelNode* what) {
   return guarded_launch([&] { return set_kernel(in_exec(exec, node), what); });
+}
+CUDA_EXPORT Status cudaGraphEventRecordNodeSetEvent(void* node, void* event) {
+  return guarded([&] { return set_event(in_graph(node), true, event); });
+}
+CUDA_EXPORT Status cudaGraphEventWaitNodeSetEvent(void* node, void* event) {
+  return guarded([&] { return set_event(in_graph(node), false, event); });
+}
+CUDA_EXPORT Status cudaGraphExecEventRecordNodeSetEvent(void* exec, void* node, void* event) {
+  return guarded([&] { return set_event(in_exec(exec, node), true, event); });
+}
+CUDA_EXPORT Status cudaGraphExecEventWaitNodeSetEvent(void* exec, void* node, void* event) {
+  return guarded([&] { return set_event(in_exec(exec, node), false, event); });
+}
+CUDA_EXPORT Status cudaGraphKernelNodeSetAttribute(void* node, int attribute, const void* value) {
+  return guarded_launch([&] { return set_attribute(node, attribute, value); });
+}
+CUDA_EXPORT Status cudaGraphKernelNodeCopyAttributes(void* to, void* from) {
+  return guarded([&] { return copy_attributes(to, from); });
 }
 CUDA_EXPORT Status cudaGraphMemsetNodeSetParams(void* node, const MemsetNode* what) {
   return guarded([&] { return set_set(in_graph(node), what); });
@@ -246,12 +273,12 @@ static Status set_any(const At& at, const AnyNode* what) {
       return set_set(at, &what->set);
     case client::NodeKind::call:
       return set_host(at, &what->host);
-    default: {
-      int type = 0;
-      const Status status = at.exec == 0 ? tell_type(handle_of(at.node), &type) : kOk;
-      if (status != kOk || (at.exec == 0 && type != what->type)) return kInvalidValue;
-      return unsupported("other parameters of graphs in graphs, of memory and of events");
-    }
+    case client::NodeKind::wait:
+      return set_event(at, false, what->event);
+    case client::NodeKind::record:
+      return set_event(at, true, what->event);
+    default:
+      return set_other(at, what->type);
   }
 }
 CUDA_EXPORT Status cudaGraphNodeSetParams(void* node, AnyNode* what) {

@@ -75,6 +75,7 @@ void find_work(Finder& find, DriverApi& api) {
   PARTITA_FIND(cuEventCreate);
   PARTITA_FIND(cuEventDestroy_v2);
   PARTITA_FIND(cuEventRecord);
+  PARTITA_FIND(cuEventRecordWithFlags);
   PARTITA_FIND(cuEventQuery);
   PARTITA_FIND(cuEventSynchronize);
   PARTITA_FIND(cuEventElapsedTime);

@@ -70,6 +70,7 @@ struct DriverApi {
   Return (*cuEventCreate)(abi::Event*, unsigned);
   Return (*cuEventDestroy_v2)(abi::Event);
   Return (*cuEventRecord)(abi::Event, abi::Stream);
+  Return (*cuEventRecordWithFlags)(abi::Event, abi::Stream, unsigned);
   Return (*cuEventQuery)(abi::Event);
   Return (*cuEventSynchronize)(abi::Event);
   Return (*cuEventElapsedTime)(float*, abi::Event, abi::Event);
