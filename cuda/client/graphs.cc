@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <ranges>
 #include <utility>
 
 #include "client/session.h"
@@ -415,11 +416,12 @@ Got<std::uint64_t> Graphs::add_call(std::uint64_t graph, Nodes after, Callback c
   return node;
 }
 
-void CallCopies::note(const HostCopies& copies) {
-  for (const HostCopies::Call& call : copies.calls) {
+void CallCopies::note(const std::shared_ptr<const HostCopies>& copies) {
+  for (const HostCopies::Call& call : copies->calls) {
     Around& around = around_[call.token];
-    around.in = enabled(std::span(copies.in).subspan(call.in));
-    around.out = enabled(std::span(copies.out).first(call.out));
+    around.of = copies;
+    around.in_from = call.in;
+    around.out_to = call.out;
     around.retired = false;
     ++around.due;
   }
@@ -504,7 +506,10 @@ void CallCopies::before(std::uint64_t token) {
   const Around around = found->second;
   if (!around.rest.empty()) around_.erase(found);
   for (const HostCopy& copy : around.rest) take_rest(lock, copy);
-  for (const HostCopy& copy : around.out) {
+  const std::span out =
+      around.of ? std::span(around.of->out).first(around.out_to) : std::span<const HostCopy>();
+  for (const HostCopy& copy : out) {
+    if (!copy.enabled) continue;
     if (!copy_now(all_, core_, lock, copy.staging, {copy.host, copy.bytes})) return;
     seen_[copy.staging].assign(copy.host, copy.host + copy.bytes);
   }
@@ -514,9 +519,10 @@ void CallCopies::after(std::uint64_t token) {
   Lock lock(core_.mutex);
   const auto found = around_.find(token);
   if (found == around_.end()) return;
-  const Around around = found->second;
+  Around around = found->second;
   if (around.due > 0) --found->second.due;
   if (around.once || (around.retired && found->second.due == 0)) around_.erase(found);
+  if (around.of) around.in = enabled(std::span(around.of->in).subspan(around.in_from));
   if (around.in.empty() || core_.link == nullptr) return;
   const auto stream = all_.managed.side_stream(lock);
   if (!stream) return;
@@ -621,6 +627,7 @@ Status Graphs::update(std::uint64_t exec, std::uint64_t graph) {
   const Answer answer = core_.link->call_held(lock, update, Cause::graph);
   if (answer.status != kOk) return answer.status;
   to->second.copies = std::move(copies);
+  to->second.as_launched = nullptr;
   return all_.nodes.updated(lock, exec);
 }
 
@@ -661,7 +668,8 @@ Status Graphs::fetch_results(const Lock& lock, const MadeExec& exec, std::uint64
   std::size_t seen = 0;  // by functions of the graph
   for (const HostCopies::Call& call : exec.copies.calls) seen = std::max(seen, call.out);
   const std::span all(exec.copies.out);
-  for (const HostCopy& copy : enabled(all.subspan(seen))) {
+  for (const HostCopy& copy : all.subspan(seen)) {
+    if (!copy.enabled) continue;
     const std::uint64_t token = core_.expect_copy(copy.host, copy.bytes);
     core_.link->watch();
     const CopyOutLater fetch{
@@ -681,10 +689,11 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
   if (found == execs_.end()) return kInvalidValue;
   if (all_.captures.at(*real) != nullptr) return kNotSupported;
   MadeExec& exec = found->second;
-  const std::vector<HostCopy> in = enabled(exec.copies.in);
+  const bool any_in = std::ranges::any_of(exec.copies.in, &HostCopy::enabled);
   const bool copies =
       !exec.copies.in.empty() || !exec.copies.out.empty() || !exec.copies.conditions.empty();
-  for (const HostCopy& copy : in)
+  auto is_in = std::views::filter(exec.copies.in, &HostCopy::enabled);
+  for (const HostCopy& copy : is_in)
     if (const Status status = all_.host.map_named(lock, copy.staging, {copy.host, copy.bytes});
         status != kOk)
       return status;
@@ -692,11 +701,15 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
   if (copies)
     if (const Status status = order_launches(lock, exec, *real); status != kOk) return status;
   if (const Status status = wait_for_events(lock, exec, *real); status != kOk) return status;
-  const bool behind = !in.empty() && all_.streams.is_behind_writes(*real);
+  const bool behind = any_in && all_.streams.is_behind_writes(*real);
   all_.streams.note_work(*real);
   if (!exec.copies.out.empty() || !exec.copies.calls.empty()) all_.streams.note_write(*real);
-  all_.call_copies.note(exec.copies);
-  Status status = behind ? all_.call_copies.fetch(lock, *real, in) : kOk;
+  if (!exec.copies.calls.empty()) {
+    if (exec.as_launched == nullptr)
+      exec.as_launched = std::make_shared<const HostCopies>(exec.copies);
+    all_.call_copies.note(exec.as_launched);
+  }
+  Status status = behind ? all_.call_copies.fetch(lock, *real, enabled(exec.copies.in)) : kOk;
   for (const HostCopies::Condition& one : exec.copies.conditions)
     if (status == kOk)
       status = core_.link->post(lock, Set{.stream = {*real},
@@ -704,7 +717,7 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
                                           .value = one.value,
                                           .element = sizeof(one.value),
                                           .count = 1});
-  for (const HostCopy& copy : in)
+  for (const HostCopy& copy : is_in)
     if (status == kOk && !behind)
       status = core_.link->post(lock, CopyIn{.stream = {*real}, .to = {copy.staging}},
                                 {copy.host, copy.bytes});

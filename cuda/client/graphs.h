@@ -137,7 +137,7 @@ class CallCopies {
   CallCopies(Session& all, Core& core) : all_(all), core_(core) {}
   // What the functions of a graph read comes from the device before them, what they wrote goes
   // there.
-  void note(const HostCopies& copies);
+  void note(const std::shared_ptr<const HostCopies>& copies);
   // No launch from now on has this function, unless it is noted again.
   void retire(std::uint64_t token);
   bool is_due(std::uint64_t token) const;  // in a launch that is under way
@@ -159,7 +159,9 @@ class CallCopies {
 
  private:
   struct Around {
-    std::vector<HostCopy> in = {}, out = {}, rest = {};
+    std::vector<HostCopy> in = {}, rest = {};
+    std::shared_ptr<const HostCopies> of = {};  // a graph's: those behind it, and before it
+    std::size_t in_from = 0, out_to = 0;
     bool once = false, frees = false, retired = false;
     std::uint64_t stream = 0;
     std::size_t due = 0;  // launches that have it and have not come to it
@@ -228,6 +230,8 @@ MadeGraph cloned(const MadeGraph& graph, Core& core);
 
 struct MadeExec {
   HostCopies copies = {};
+  // The same, for launches that are under way; null where it has changed since.
+  std::shared_ptr<const HostCopies> as_launched = {};
   std::vector<MadeNode> nodes = {};
   bool known = true;
   std::set<std::uint64_t> disabled = {};  // nodes

@@ -149,6 +149,7 @@ Nodes::Found Nodes::found_in(std::uint64_t graph, MadeGraph& made) {
 }
 
 Nodes::Found Nodes::found_in(std::uint64_t exec, MadeExec& made) {
+  made.as_launched = nullptr;  // who finds it may change it
   return {.exec = exec,
           .nodes = &made.nodes,
           .known = &made.known,
