@@ -459,6 +459,23 @@ TEST_F(GraphEvents, KernelsHaveAttributes) {
   });
 }
 
+// A node is of no stream: it does not end the capture of one that waits for the default stream.
+TEST_F(GraphEvents, KernelsAreAddedWhileAStreamIsCaptured) {
+  run([](const Library& cuda, Program& program) {
+    Maker is(cuda);
+    const There<std::uint32_t> device(cuda, {0, 0});
+    void *stream = nullptr, *made = nullptr, *exec = nullptr;
+    SAME(cuda.call("cudaStreamCreate", &stream), 0);
+    SAME(cuda.call("cudaStreamBeginCapture", stream, 0), 0);
+    SAME(cuda.call("cudaMemsetAsync", device.begin(), 1, std::size_t{4}, stream), 0);
+    is.fill({}, program, device.at + 1, 7);
+    SAME(cuda.call("cudaStreamEndCapture", stream, &made), 0);
+    SAME(cuda.call("cudaGraphInstantiate", &exec, made, 0ULL), 0);
+    is.launch(exec, stream), is.launch(is.exec(), stream), is.wait();
+    NEED(device.now() == (Words{0x01010101, 7}));
+  });
+}
+
 // ---- what an executable graph may become ----
 
 int updated(const Library& cuda, void* exec, const Maker& to, const Result& want) {
