@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <ranges>
 #include <utility>
 
 #include "client/session.h"
@@ -148,7 +149,28 @@ std::vector<HostCopy> enabled(std::span<const HostCopy> copies) {
   return some;
 }
 
+void HostCopies::replace(const Event& event, std::uint64_t other) {
+  const auto is = [&](const Event& one) {
+    return one.event == event.event && one.records == event.records;
+  };
+  const auto found = std::ranges::find_if(events, is);
+  if (found == events.end()) return;
+  // Which of several with the same event it is nobody needs to know: all are as late as the last.
+  for (Event& one : events)
+    if (is(one)) found->out = std::max(found->out, one.out);
+  for (Event& one : events)
+    if (is(one)) one.out = found->out;
+  if (other == 0)
+    events.erase(found);
+  else
+    found->event = other;
+}
+
 void HostCopies::add(const HostCopies& others) {
+  for (Event event : others.events) {
+    event.out += out.size();
+    events.push_back(event);
+  }
   for (Call call : others.calls) {
     call.in += in.size();
     call.out += out.size();
@@ -365,6 +387,19 @@ Got<std::uint64_t> Graphs::add_set(std::uint64_t graph, Nodes after, Set set) {
   return add_node(lock, graph, after, frame_of(set));
 }
 
+Got<std::uint64_t> Graphs::add_event(std::uint64_t graph, Nodes after, std::uint64_t event,
+                                     bool records) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return refused(status);
+  if (const Status status = all_.events.check_node(event); status != kOk) return refused(status);
+  const auto node = add_node(lock, graph, after, frame_of_event(event, records));
+  if (node) {
+    HostCopies& copies = graphs_[graph].copies;
+    copies.events.push_back({event, records, copies.out.size()});
+  }
+  return node;
+}
+
 Got<std::uint64_t> Graphs::add_copy_device(std::uint64_t graph, Nodes after,
                                            const CopyDevice& copy) {
   return add_operation(graph, after, copy);
@@ -381,11 +416,12 @@ Got<std::uint64_t> Graphs::add_call(std::uint64_t graph, Nodes after, Callback c
   return node;
 }
 
-void CallCopies::note(const HostCopies& copies) {
-  for (const HostCopies::Call& call : copies.calls) {
+void CallCopies::note(const std::shared_ptr<const HostCopies>& copies) {
+  for (const HostCopies::Call& call : copies->calls) {
     Around& around = around_[call.token];
-    around.in = enabled(std::span(copies.in).subspan(call.in));
-    around.out = enabled(std::span(copies.out).first(call.out));
+    around.of = copies;
+    around.in_from = call.in;
+    around.out_to = call.out;
     around.retired = false;
     ++around.due;
   }
@@ -470,7 +506,10 @@ void CallCopies::before(std::uint64_t token) {
   const Around around = found->second;
   if (!around.rest.empty()) around_.erase(found);
   for (const HostCopy& copy : around.rest) take_rest(lock, copy);
-  for (const HostCopy& copy : around.out) {
+  const std::span out =
+      around.of ? std::span(around.of->out).first(around.out_to) : std::span<const HostCopy>();
+  for (const HostCopy& copy : out) {
+    if (!copy.enabled) continue;
     if (!copy_now(all_, core_, lock, copy.staging, {copy.host, copy.bytes})) return;
     seen_[copy.staging].assign(copy.host, copy.host + copy.bytes);
   }
@@ -480,9 +519,10 @@ void CallCopies::after(std::uint64_t token) {
   Lock lock(core_.mutex);
   const auto found = around_.find(token);
   if (found == around_.end()) return;
-  const Around around = found->second;
+  Around around = found->second;
   if (around.due > 0) --found->second.due;
   if (around.once || (around.retired && found->second.due == 0)) around_.erase(found);
+  if (around.of) around.in = enabled(std::span(around.of->in).subspan(around.in_from));
   if (around.in.empty() || core_.link == nullptr) return;
   const auto stream = all_.managed.side_stream(lock);
   if (!stream) return;
@@ -526,7 +566,7 @@ Got<std::uint64_t> Graphs::add_copy_out(std::uint64_t graph, Nodes after, void* 
   return node;
 }
 
-Got<std::uint64_t> Graphs::instantiate(std::uint64_t graph) {
+Got<std::uint64_t> Graphs::instantiate(std::uint64_t graph, std::uint64_t flags) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
   const auto found = graphs_.find(graph);
@@ -535,7 +575,8 @@ Got<std::uint64_t> Graphs::instantiate(std::uint64_t graph) {
   const GraphInstantiate make{.graph = {graph}, .exec = {exec}};
   MadeExec made{.copies = all_copies(found->second),
                 .nodes = found->second.nodes,
-                .known = found->second.known};
+                .known = found->second.known,
+                .flags = flags};
   const Answer answer = core_.link->call_held(lock, make, Cause::graph);
   if (answer.status != kOk) return refused(answer.status);
   execs_[exec] = std::move(made);
@@ -554,16 +595,39 @@ Got<std::uint64_t> Graphs::clone(std::uint64_t graph) {
   return made;
 }
 
+Got<std::uint64_t> Graphs::flags(std::uint64_t exec) {
+  const Lock lock(core_.mutex);
+  const auto found = execs_.find(exec);
+  if (found == execs_.end()) return refused(kInvalidValue);
+  return found->second.flags;
+}
+
+// The server knows no priorities.
 Status Graphs::update(std::uint64_t exec, std::uint64_t graph) {
+  const auto with = flags(exec);
+  if (!with) return with.error();
+  if ((*with & kUsesPriorities) != 0) {
+    const auto found = difference(all_, exec, graph);
+    if (!found || found->what != Difference::kSame) return found ? kUpdateFailure : found.error();
+  }
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   const auto to = execs_.find(exec);
   const auto from = graphs_.find(graph);
   if (to == execs_.end() || from == graphs_.end()) return kInvalidValue;
-  const Answer answer =
-      core_.link->call_held(lock, GraphUpdate{.exec = {exec}, .graph = {graph}}, Cause::graph);
+  HostCopies copies = all_copies(from->second);
+  std::vector<Block> host = all_.host.blocks_on_device(lock);
+  for (const auto* const some :
+       {&to->second.copies.in, &to->second.copies.out, &copies.in, &copies.out})
+    for (const HostCopy& copy : *some) host.push_back({copy.staging, copy.bytes});
+  static_assert(sizeof(Block) == 2 * sizeof(std::uint64_t));
+  const GraphUpdate update{
+      .exec = {exec}, .graph = {graph}, .host = std::as_bytes(std::span(host))};
+  if (!within_limits(update)) return kNotSupported;
+  const Answer answer = core_.link->call_held(lock, update, Cause::graph);
   if (answer.status != kOk) return answer.status;
-  to->second.copies = all_copies(from->second);
+  to->second.copies = std::move(copies);
+  to->second.as_launched = nullptr;
   return all_.nodes.updated(lock, exec);
 }
 
@@ -575,11 +639,37 @@ Status Graphs::order_launches(const Lock& lock, MadeExec& exec, std::uint64_t st
   return core_.link->post(lock, StreamWaitEvent{.stream = {stream}, .event = {exec.event}});
 }
 
+// Copies may read what something that they come behind still writes.
+Status Graphs::wait_for_events(const Lock& lock, const MadeExec& exec, std::uint64_t stream) {
+  Status status = kOk;
+  for (const HostCopies::Event& one : exec.copies.events) {
+    if (one.records || !all_.events.is_due(one.event)) continue;
+    all_.streams.note_work(stream);
+    all_.streams.note_wait(stream);
+    if (!exec.copies.in.empty() && status == kOk)
+      status = core_.link->post(lock, StreamWaitEvent{.stream = {stream}, .event = {one.event}});
+  }
+  return status;
+}
+
+// What is recorded behind results of the program's is recorded once they are there.
+Status Graphs::note_records(const Lock& lock, const MadeExec& exec, std::uint64_t stream) {
+  Status status = kOk;
+  for (const HostCopies::Event& one : exec.copies.events) {
+    const bool late = one.out > 0;
+    if (!one.records || !all_.events.note_record(one.event, stream, late)) continue;
+    if (late && status == kOk)
+      status = core_.link->post(lock, EventRecord{.event = {one.event}, .stream = {stream}});
+  }
+  return status;
+}
+
 Status Graphs::fetch_results(const Lock& lock, const MadeExec& exec, std::uint64_t stream) {
   std::size_t seen = 0;  // by functions of the graph
   for (const HostCopies::Call& call : exec.copies.calls) seen = std::max(seen, call.out);
   const std::span all(exec.copies.out);
-  for (const HostCopy& copy : enabled(all.subspan(seen))) {
+  for (const HostCopy& copy : all.subspan(seen)) {
+    if (!copy.enabled) continue;
     const std::uint64_t token = core_.expect_copy(copy.host, copy.bytes);
     core_.link->watch();
     const CopyOutLater fetch{
@@ -599,21 +689,27 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
   if (found == execs_.end()) return kInvalidValue;
   if (all_.captures.at(*real) != nullptr) return kNotSupported;
   MadeExec& exec = found->second;
-  const std::vector<HostCopy> in = enabled(exec.copies.in);
+  const bool any_in = std::ranges::any_of(exec.copies.in, &HostCopy::enabled);
   const bool copies =
       !exec.copies.in.empty() || !exec.copies.out.empty() || !exec.copies.conditions.empty();
-  for (const HostCopy& copy : in)
+  auto is_in = std::views::filter(exec.copies.in, &HostCopy::enabled);
+  for (const HostCopy& copy : is_in)
     if (const Status status = all_.host.map_named(lock, copy.staging, {copy.host, copy.bytes});
         status != kOk)
       return status;
   if (const Status status = all_.managed.begin_work(lock, *real); status != kOk) return status;
   if (copies)
     if (const Status status = order_launches(lock, exec, *real); status != kOk) return status;
-  const bool behind = !in.empty() && all_.streams.is_behind_writes(*real);
+  if (const Status status = wait_for_events(lock, exec, *real); status != kOk) return status;
+  const bool behind = any_in && all_.streams.is_behind_writes(*real);
   all_.streams.note_work(*real);
   if (!exec.copies.out.empty() || !exec.copies.calls.empty()) all_.streams.note_write(*real);
-  all_.call_copies.note(exec.copies);
-  Status status = behind ? all_.call_copies.fetch(lock, *real, in) : kOk;
+  if (!exec.copies.calls.empty()) {
+    if (exec.as_launched == nullptr)
+      exec.as_launched = std::make_shared<const HostCopies>(exec.copies);
+    all_.call_copies.note(exec.as_launched);
+  }
+  Status status = behind ? all_.call_copies.fetch(lock, *real, enabled(exec.copies.in)) : kOk;
   for (const HostCopies::Condition& one : exec.copies.conditions)
     if (status == kOk)
       status = core_.link->post(lock, Set{.stream = {*real},
@@ -621,13 +717,14 @@ Status Graphs::launch(std::uint64_t handle, std::uint64_t stream) {
                                           .value = one.value,
                                           .element = sizeof(one.value),
                                           .count = 1});
-  for (const HostCopy& copy : in)
+  for (const HostCopy& copy : is_in)
     if (status == kOk && !behind)
       status = core_.link->post(lock, CopyIn{.stream = {*real}, .to = {copy.staging}},
                                 {copy.host, copy.bytes});
   if (status == kOk)
     status = core_.link->post(lock, GraphLaunch{.exec = {handle}, .stream = {*real}});
   if (status == kOk) status = fetch_results(lock, exec, *real);
+  if (status == kOk) status = note_records(lock, exec, *real);
   if (status != kOk || !copies) return status;
   if (exec.event == 0) {
     exec.event = core_.new_handle();

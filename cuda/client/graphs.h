@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -44,6 +45,14 @@ struct HostCopies {
     std::uint32_t value = 0;
   };
   std::vector<Condition> conditions = {};
+  struct Event {  // that a node records, or waits for, behind so many of the copies
+    std::uint64_t event = 0;
+    bool records = false;
+    std::size_t out = 0;
+  };
+  std::vector<Event> events = {};
+  // A node with `event` has `other` now, or is gone (0).
+  void replace(const Event& event, std::uint64_t other);
   void add(const HostCopies& others);  // behind these
   void add_call(std::uint64_t token, const Callback& what) {
     calls.push_back({token, in.size(), out.size(), what});
@@ -128,7 +137,7 @@ class CallCopies {
   CallCopies(Session& all, Core& core) : all_(all), core_(core) {}
   // What the functions of a graph read comes from the device before them, what they wrote goes
   // there.
-  void note(const HostCopies& copies);
+  void note(const std::shared_ptr<const HostCopies>& copies);
   // No launch from now on has this function, unless it is noted again.
   void retire(std::uint64_t token);
   bool is_due(std::uint64_t token) const;  // in a launch that is under way
@@ -150,7 +159,9 @@ class CallCopies {
 
  private:
   struct Around {
-    std::vector<HostCopy> in = {}, out = {}, rest = {};
+    std::vector<HostCopy> in = {}, rest = {};
+    std::shared_ptr<const HostCopies> of = {};  // a graph's: those behind it, and before it
+    std::size_t in_from = 0, out_to = 0;
     bool once = false, frees = false, retired = false;
     std::uint64_t stream = 0;
     std::size_t due = 0;  // launches that have it and have not come to it
@@ -170,10 +181,15 @@ enum class NodeKind : int {  // numbers of cudaGraphNodeType
   call = 3,
   child = 4,
   empty = 5,
+  wait = 6,  // for an event
+  record = 7,
   allocate = 10,
   release = 11,
   branch = 13,
 };
+using AttributeValue = std::array<std::byte, 64>;  // cudaLaunchAttributeValue
+enum NodeAttribute : int { kIsCooperative = 2, kNodePriority = 8 };
+inline constexpr std::uint64_t kUsesPriorities = 8;  // cudaGraphInstantiateFlagUseNodePriority
 struct MadeNode {
   std::uint64_t number = 0;
   std::uint64_t at_server = 0;  // its number there: the original's, in a clone
@@ -183,6 +199,7 @@ struct MadeNode {
   std::vector<std::uint64_t> after = {};
   std::vector<std::byte> operation = {};  // as graph_add says it
   std::vector<std::uint64_t> bodies = {};
+  std::map<int, AttributeValue> attributes = {};  // that the program set; by cudaLaunchAttributeID
   std::vector<void*> parameters = {};  // of a launch, in `operation`: what the program is told
 };
 
@@ -213,9 +230,12 @@ MadeGraph cloned(const MadeGraph& graph, Core& core);
 
 struct MadeExec {
   HostCopies copies = {};
+  // The same, for launches that are under way; null where it has changed since.
+  std::shared_ptr<const HostCopies> as_launched = {};
   std::vector<MadeNode> nodes = {};
   bool known = true;
   std::set<std::uint64_t> disabled = {};  // nodes
+  std::uint64_t flags = 0;                // of cudaGraphInstantiate
   std::uint64_t stream = 0, event = 0;    // of its last launch
   bool launched = false;
 };
@@ -234,19 +254,22 @@ class Graphs {
                                 const LaunchShape& shape, void** parameters);
   Got<std::uint64_t> add_set(std::uint64_t graph, Nodes after, Set set);
   Got<std::uint64_t> add_call(std::uint64_t graph, Nodes after, Callback callback);
+  // A record of an event at each launch, or a wait for it.
+  Got<std::uint64_t> add_event(std::uint64_t graph, Nodes after, std::uint64_t event, bool records);
   Got<std::uint64_t> add_copy_device(std::uint64_t graph, Nodes after, const CopyDevice& copy);
   Got<std::uint64_t> add_copy_in(std::uint64_t graph, Nodes after, std::uint64_t to,
                                  const void* from, std::uint64_t bytes);
   Got<std::uint64_t> add_copy_out(std::uint64_t graph, Nodes after, void* to, std::uint64_t from,
                                   std::uint64_t bytes);
   Got<std::uint64_t> clone(std::uint64_t graph);
+  Got<std::uint64_t> flags(std::uint64_t exec);  // of cudaGraphInstantiate
   // The executable graph does what the graph does; kUpdateFailure where their nodes differ.
   Status update(std::uint64_t exec, std::uint64_t graph);
   // Memory of the graph: it lies at its address from now on, for as long as the graph or something
   // made of it is there.
   Got<std::uint64_t> add_memory(std::uint64_t graph, Nodes after, std::uint64_t& address,
                                 std::uint64_t bytes);
-  Got<std::uint64_t> instantiate(std::uint64_t graph);
+  Got<std::uint64_t> instantiate(std::uint64_t graph, std::uint64_t flags = 0);
   Status launch(std::uint64_t exec, std::uint64_t stream);
   Status destroy_exec(std::uint64_t exec);
 
@@ -262,6 +285,9 @@ class Graphs {
   Got<std::uint64_t> add_node(const Lock& lock, std::uint64_t graph, Nodes after,
                               std::vector<std::byte> operation, NodeKind empty = NodeKind::empty);
   Status order_launches(const Lock& lock, MadeExec& exec, std::uint64_t stream);
+  // What the launch is behind beside its stream.
+  Status wait_for_events(const Lock& lock, const MadeExec& exec, std::uint64_t stream);
+  Status note_records(const Lock& lock, const MadeExec& exec, std::uint64_t stream);
   Status fetch_results(const Lock& lock, const MadeExec& exec, std::uint64_t stream);
 
   Session& all_;

@@ -197,6 +197,13 @@ Status HostMemory::map_address(Lock& lock, DevicePointer& address) {
   return map_parameters(lock, std::as_writable_bytes(std::span(&address.value, 1)));
 }
 
+std::vector<Block> HostMemory::blocks_on_device(const Lock&) const {
+  std::vector<Block> there;
+  for (const auto& [at, pinned] : pinned_)
+    if (pinned.device != 0) there.push_back({pinned.device, pinned.bytes});
+  return there;
+}
+
 void HostMemory::clear() {
   unnamed_ = named_end_ = 0;
   for (auto& [at, pinned] : pinned_) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "client/core.h"
 
@@ -40,6 +41,7 @@ class HostMemory {
   Status map_named(Lock& lock, std::uint64_t to, Bytes bytes);
   // Where the device has pinned memory that it uses, which is managed memory then.
   std::optional<std::uint64_t> mapped(const Lock& lock, const void* memory, std::uint64_t bytes);
+  std::vector<Block> blocks_on_device(const Lock& lock) const;
   bool any() const { return !pinned_.empty(); }
   void clear();  // the device has none of it any more
   void reserve_again(Arena& fresh);

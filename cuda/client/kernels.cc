@@ -234,12 +234,9 @@ Status Kernels::check_shape(Lock& lock, Kernel& kernel, const LaunchShape& shape
 
 // A launch without its parameters, everything checked.
 Got<Launch> Kernels::prepared(Lock& lock, Kernel& kernel, const LaunchShape& shape) {
-  const auto real = all_.streams.resolved(lock, shape.stream);
-  if (!real) return refused(real.error());
   if (const Status status = open(lock, kernel); status != kOk) return refused(status);
   if (const Status status = check_shape(lock, kernel, shape); status != kOk) return refused(status);
-  return Launch{.stream = {*real},
-                .kernel = kernel.handle,
+  return Launch{.kernel = kernel.handle,
                 .grid = shape.grid,
                 .block = shape.block,
                 .shared_bytes = static_cast<std::uint32_t>(shape.shared_bytes),
@@ -259,8 +256,11 @@ Status Kernels::launch(Kernel& kernel, const LaunchShape& shape, void** paramete
   }
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
+  const auto real = all_.streams.resolved(lock, shape.stream);
+  if (!real) return real.error();
   Got<Launch> launch = prepared(lock, kernel, shape);
   if (!launch) return launch.error();
+  launch->stream = {*real};
   std::byte small[kSmallBlock];
   std::vector<std::byte> large;
   const image::Layout& layout = *kernel.layout;
@@ -307,9 +307,7 @@ Got<NodeLaunch> Kernels::launch_of_node(Kernel& kernel, const LaunchShape& shape
                                         void** parameters) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
-  LaunchShape anywhere = shape;
-  anywhere.stream = 0;
-  const Got<Launch> launch = prepared(lock, kernel, anywhere);
+  const Got<Launch> launch = prepared(lock, kernel, shape);
   if (!launch) return refused(launch.error());
   NodeLaunch node{*launch, std::vector<std::byte>(kernel.layout->bytes)};
   if (!node.block.empty() && parameters == nullptr) return refused(kInvalidValue);

@@ -11,15 +11,6 @@
 namespace partita::remote::client {
 namespace {
 
-// The operation in a frame, if it is this one.
-template <class Op>
-std::optional<Op> operation_in(Bytes frame) {
-  FrameHeader header;
-  if (frame.size() < sizeof header) return std::nullopt;
-  std::memcpy(&header, frame.data(), sizeof header);
-  return header.code == Op::kSpec.code ? decode<Op>(frame.subspan(sizeof header)) : std::nullopt;
-}
-
 std::vector<std::uint64_t> numbers_in(Bytes bytes) {
   std::vector<std::uint64_t> numbers(bytes.size() / sizeof(std::uint64_t));
   if (!numbers.empty())
@@ -77,6 +68,7 @@ std::vector<MadeNode> merged(std::vector<MadeNode>& here, std::vector<MadeNode> 
       continue;
     }
     node.original = found->second->original;
+    node.attributes = std::move(found->second->attributes);
     if (node.kind == NodeKind::empty) node.kind = found->second->kind;
   }
   return told;
@@ -96,7 +88,16 @@ void take_away(HostCopies& copies, const HostCopy* copy) {
       if (call.*seen > at) --(call.*seen);
     return true;
   };
-  if (!take(copies.in, &HostCopies::Call::in)) take(copies.out, &HostCopies::Call::out);
+  if (take(copies.in, &HostCopies::Call::in)) return;
+  const auto at = static_cast<std::size_t>(copy - copies.out.data());
+  take(copies.out, &HostCopies::Call::out);
+  for (HostCopies::Event& event : copies.events)
+    if (event.out > at) --event.out;
+}
+
+// Whether nothing else calls it by its token, nor a launch that is under way.
+bool is_free(const CallCopies& copies, const HostCopies::Call& call) {
+  return call.own && !copies.is_due(call.token);
 }
 
 }  // namespace
@@ -114,9 +115,27 @@ NodeKind kind_of(Bytes operation) {
       return NodeKind::set;
     case HostCall::kSpec.code:
       return NodeKind::call;
+    case EventRecord::kSpec.code:
+      return NodeKind::record;
+    case StreamWaitEvent::kSpec.code:
+      return NodeKind::wait;
     default:  // launches, and what libraries launch
       return NodeKind::kernel;
   }
+}
+
+std::vector<std::byte> frame_of_event(std::uint64_t event, bool records) {
+  return records ? frame_of(EventRecord{.event = {event}})
+                 : frame_of(StreamWaitEvent{.event = {event}});
+}
+
+std::uint64_t event_in(Bytes operation, bool records) {
+  if (!records) {
+    const auto wait = operation_in<StreamWaitEvent>(operation);
+    return wait ? wait->event.value : 0;
+  }
+  const auto record = operation_in<EventRecord>(operation);
+  return record ? record->event.value : 0;
 }
 
 // ---- what they are
@@ -130,6 +149,7 @@ Nodes::Found Nodes::found_in(std::uint64_t graph, MadeGraph& made) {
 }
 
 Nodes::Found Nodes::found_in(std::uint64_t exec, MadeExec& made) {
+  made.as_launched = nullptr;  // who finds it may change it
   return {.exec = exec,
           .nodes = &made.nodes,
           .known = &made.known,
@@ -261,14 +281,6 @@ Got<CopyDevice> Nodes::copy_of(std::uint64_t node) {
   return *copy;
 }
 
-Got<Set> Nodes::set_of(std::uint64_t node) {
-  const auto found = find(node);
-  if (!found) return refused(found.error());
-  const auto set = operation_in<Set>(found->operation);
-  if (!set) return refused(kInvalidValue);
-  return *set;
-}
-
 Got<Callback> Nodes::call_of(std::uint64_t node) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return refused(status);
@@ -315,14 +327,10 @@ bool Nodes::can_rename_calls(const Found& of) {
   });
 }
 
-bool Nodes::is_free(const HostCopies::Call& call) const {
-  return call.own && !all_.call_copies.is_due(call.token);
-}
-
 // Launches that are under way keep the old ones, and so does what else was made of the same graph.
 Status Nodes::rename_calls(const Lock& lock, const Found& of) {
   for (HostCopies::Call& call : of.copies->calls) {
-    if (is_free(call)) continue;
+    if (is_free(all_.call_copies, call)) continue;
     Found its = of;
     for (its.place = 0; its.place < its.nodes->size(); ++its.place) {
       const auto is = operation_in<HostCall>(its.node().operation);
@@ -430,12 +438,48 @@ Status Nodes::set_call(const At& at, Callback callback) {
   if (call == found->copies->calls.end()) return kNotSupported;
   callback.again = true;
   call->what = callback;
-  if (is_free(*call)) return core_.put_callback(call->token, callback), kOk;
+  if (is_free(all_.call_copies, *call)) return core_.put_callback(call->token, callback), kOk;
   const std::uint64_t token = core_.add_callback(callback);
   if (found->made != nullptr) all_.call_copies.retire(call->token);
   call->token = token;
   call->own = found->made != nullptr;
   return change(lock, *found, frame_of(HostCall{.token = {token}}));
+}
+
+Status Nodes::set_event(const At& at, std::uint64_t event, bool records) {
+  Lock lock(core_.mutex);
+  if (const Status status = core_.connected(lock); status != kOk) return status;
+  const auto found = find(lock, at);
+  if (!found) return found.error();
+  const std::uint64_t was = event_in(found->node().operation, records);
+  if (was == 0) return kInvalidValue;
+  if (const Status status = all_.events.check_node(event); status != kOk) return status;
+  found->copies->replace({was, records}, event);
+  return change(lock, *found, frame_of_event(event, records));
+}
+
+Status Nodes::set_attribute(std::uint64_t node, int attribute, const AttributeValue& value) {
+  if (attribute != kIsCooperative) {
+    Lock lock(core_.mutex);
+    const auto found = find(lock, At{.node = node});
+    if (!found) return found.error();
+    if (found->node().kind != NodeKind::kernel) return kInvalidValue;
+    found->node().attributes[attribute] = value;
+    return kOk;
+  }
+  const auto now = launch_of(node);
+  if (!now) return now.error();
+  LaunchShape shape = now->shape;
+  std::int32_t word = 0;
+  std::memcpy(&word, value.data(), sizeof word);
+  shape.cooperative = word != 0;
+  Got<NodeLaunch> made = all_.kernels.launch_of_node(*now->kernel, shape, now->parameters);
+  if (!made) return made.error();
+  made->launch.parameters = made->block;
+  Lock lock(core_.mutex);
+  const auto found = find(lock, At{.node = node});
+  if (!found) return found.error();
+  return change(lock, *found, frame_of(made->launch));
 }
 
 Status Nodes::enable(const At& at, bool is) {
@@ -530,6 +574,9 @@ Status Nodes::remove(std::uint64_t node) {
   if (const auto call = operation_in<HostCall>(found->node().operation))
     std::erase_if(graph.copies.calls,
                   [&](const HostCopies::Call& one) { return one.token == call->token.value; });
+  for (const bool records : {false, true})
+    if (const std::uint64_t event = event_in(found->node().operation, records); event != 0)
+      graph.copies.replace({event, records}, 0);
   for (const std::uint64_t body : found->node().bodies) {
     std::erase(graph.bodies, body);
     all_.graphs.forget(body);
@@ -537,6 +584,74 @@ Status Nodes::remove(std::uint64_t node) {
   graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(found->place));
   for (MadeNode& other : graph.nodes) std::erase(other.after, node);
   return hosts == nullptr ? kOk : rename_calls(lock, *found);
+}
+
+// ---- whether an executable graph can become a graph
+
+namespace {
+
+// Whether a copy is from and to the program's memory, pinned memory on the device included.
+std::pair<bool, bool> sides_of(const MadeNode& node, const HostCopies& copies,
+                               std::span<const Block> pinned) {
+  const auto copy = operation_in<CopyDevice>(node.operation);
+  if (!copy) return {};
+  const auto is_host = [&](const std::vector<HostCopy>& some, std::uint64_t address) {
+    return std::ranges::find(some, address, &HostCopy::staging) != some.end() ||
+           std::ranges::any_of(pinned, [address](const Block& block) {
+             return address - block.address < block.bytes;
+           });
+  };
+  return {is_host(copies.in, copy->from.value), is_host(copies.out, copy->to.value)};
+}
+
+// Why `was` cannot become `is`, of the same kind: cudaGraphExecUpdate has the rules.
+Difference::What change_of(const MadeNode& was, const MadeNode& is, std::uint64_t flags) {
+  const auto launched = operation_in<Launch>(was.operation);
+  const auto launch = operation_in<Launch>(is.operation);
+  if (launched && launch && ((launched->flags ^ launch->flags) & kCooperative) != 0)
+    return Difference::kAttributes;
+  const auto priority = [](const MadeNode& node) {
+    std::int32_t value = 0;
+    const auto at = node.attributes.find(kNodePriority);
+    if (at != node.attributes.end()) std::memcpy(&value, at->second.data(), sizeof value);
+    return value;
+  };
+  if ((flags & kUsesPriorities) != 0 && priority(was) != priority(is))
+    return Difference::kAttributes;
+  const auto before = operation_in<Set>(was.operation), set = operation_in<Set>(is.operation);
+  if (before && set && (before->rows > 1 || set->rows > 1) &&
+      (before->rows != set->rows || before->count != set->count ||
+       before->element != set->element || before->pitch != set->pitch))
+    return Difference::kParameters;
+  return Difference::kSame;
+}
+
+}  // namespace
+
+Got<Difference> difference(Session& all, std::uint64_t exec, std::uint64_t graph) {
+  const auto executed = all.nodes.all_of(exec), made = all.nodes.all_of(graph);
+  if (!executed || !made) return refused((executed ? made : executed).error());
+  if (executed->size() != made->size()) return Difference{Difference::kTopology};
+  const Lock lock(all.core.mutex);
+  const auto found = all.graphs.execs().find(exec);
+  const MadeGraph* const from = made_graph(all, graph);
+  if (found == all.graphs.execs().end() || from == nullptr) return refused(kInvalidValue);
+  const std::vector<Block> pinned = all.host.blocks_on_device(lock);
+  std::map<std::uint64_t, std::uint64_t> pairs;
+  for (std::size_t i = 0; i < made->size(); ++i) pairs[(*made)[i].number] = (*executed)[i].number;
+  for (std::size_t i = 0; i < made->size(); ++i) {
+    const MadeNode &was = (*executed)[i], &is = (*made)[i];
+    if (was.kind != is.kind) return Difference{Difference::kType, is.number};
+    if (was.after.size() != is.after.size()) return Difference{Difference::kTopology, is.number};
+    for (std::size_t at = 0; at < is.after.size(); ++at)
+      if (pairs[is.after[at]] != was.after[at])
+        return Difference{Difference::kTopology, is.number, is.after[at]};
+    const Difference::What what = change_of(was, is, found->second.flags);
+    if (what != Difference::kSame) return Difference{what, is.number};
+    if (sides_of(was, found->second.copies, pinned) != sides_of(is, from->copies, pinned))
+      return Difference{Difference::kParameters, is.number};
+  }
+  return Difference{};
 }
 
 }  // namespace partita::remote::client

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,6 +15,25 @@
 namespace partita::remote::client {
 
 NodeKind kind_of(Bytes operation);
+// The operation in a frame, if it is this one.
+template <class Op>
+std::optional<Op> operation_in(Bytes frame) {
+  FrameHeader header;
+  if (frame.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, frame.data(), sizeof header);
+  return header.code == Op::kSpec.code ? decode<Op>(frame.subspan(sizeof header)) : std::nullopt;
+}
+// Of a node that records it, or else waits for it; and the event of such a node, or 0.
+std::vector<std::byte> frame_of_event(std::uint64_t event, bool records);
+std::uint64_t event_in(Bytes operation, bool records);
+
+// Why an executable graph cannot become a graph; kSame: it could, as far as is known here.
+struct Difference {
+  enum What : int { kSame = 0, kTopology = 2, kType = 3, kParameters = 5, kAttributes = 8 };
+  What what = kSame;
+  std::uint64_t node = 0, from = 0;  // of the graph; `from`: at the edge
+};
+Got<Difference> difference(Session& all, std::uint64_t exec, std::uint64_t graph);
 
 class Nodes {
  public:
@@ -32,7 +53,6 @@ class Nodes {
   };
   Got<Launched> launch_of(std::uint64_t node);
   Got<CopyDevice> copy_of(std::uint64_t node);
-  Got<Set> set_of(std::uint64_t node);
   Got<Callback> call_of(std::uint64_t node);
 
   // A node of an executable graph, or, where `exec` is 0, of the graph that has it.
@@ -48,6 +68,9 @@ class Nodes {
   };
   Status set_copy(const At& at, Copy copy);
   Status set_call(const At& at, Callback callback);
+  Status set_event(const At& at, std::uint64_t event, bool records);
+  // Of a kernel in a graph.
+  Status set_attribute(std::uint64_t node, int attribute, const AttributeValue& value);
   // One that is not enabled does nothing; of executable graphs.
   Status enable(const At& at, bool is);
   Got<bool> is_enabled(const At& at);
@@ -82,8 +105,6 @@ class Nodes {
   // Whether functions of the graph can be called by other tokens; then they are.
   static bool can_rename_calls(const Found& of);
   Status rename_calls(const Lock& lock, const Found& of);
-  // Whether nothing else calls it by its token, nor a launch that is under way.
-  bool is_free(const HostCopies::Call& call) const;
 
   Session& all_;
   Core& core_;

@@ -37,7 +37,8 @@ inline constexpr Status kCaptureUnmatched = 903;
 inline constexpr Status kCaptureUnjoined = 904;
 inline constexpr Status kCaptureImplicit = 906;
 inline constexpr Status kCapturedEvent = 907;
-inline constexpr Status kTimedOut = 909;  // cudaErrorTimeout
+inline constexpr Status kTimedOut = 909;       // cudaErrorTimeout
+inline constexpr Status kUpdateFailure = 910;  // cudaErrorGraphExecUpdateFailure
 inline constexpr Status kUnknown = 999;
 
 template <class T>

@@ -223,32 +223,69 @@ Status Events::destroy(std::uint64_t event) {
   return core_.link->post(lock, EventDestroy{.event = {event}});
 }
 
-Status Events::record(std::uint64_t event, std::uint64_t stream) {
+Status Events::check_node(std::uint64_t event) const {
+  const auto found = events_.find(event);
+  if (found == events_.end()) return kInvalidValue;
+  return found->second.shared ? kNotSupported : kOk;
+}
+
+bool Events::is_due(std::uint64_t event) {
+  const auto found = events_.find(event);
+  return found != events_.end() && !is_finished(found->second);
+}
+
+bool Events::note_record(std::uint64_t event, std::uint64_t stream, bool last) {
+  const auto found = events_.find(event);
+  if (found == events_.end()) return false;
+  found->second.stream = stream;
+  found->second.recorded = all_.streams.find(stream)->last;
+  found->second.finished = false;
+  found->second.inside = !last;
+  found->second.capture = 0;
+  return true;
+}
+
+Status Events::capture_node(const Lock& lock, std::uint64_t event, std::uint64_t stream,
+                            bool records) {
+  Captures::Capture* const capture = all_.captures.at(stream);
+  if (capture == nullptr) return kInvalidValue;
+  if (const Status status = check_node(event); status != kOk) return status;
+  capture->copies.events.push_back({event, records, capture->copies.out.size()});
+  if (records)
+    return core_.link->post(lock,
+                            EventRecord{.event = {event}, .stream = {stream}, .flags = kExternal});
+  return core_.link->post(
+      lock, StreamWaitEvent{.stream = {stream}, .event = {event}, .flags = kExternal});
+}
+
+Status Events::record(std::uint64_t event, std::uint64_t stream, bool node) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
   const auto found = events_.find(event);
   if (found == events_.end()) return kInvalidHandle;
+  if (node) return capture_node(lock, event, *real, true);
   const Streams::Stream* on = all_.streams.find(*real);
   found->second.capture = on->capture;
   if (on->capture == 0) {
     found->second.stream = *real;
     found->second.recorded = all_.streams.note_work(*real);
-    found->second.finished = false;
+    found->second.finished = found->second.inside = false;
   }
   const Status status = core_.link->post(lock, EventRecord{.event = {event}, .stream = {*real}});
   if (status != kOk || !found->second.shared) return status;
   return core_.link->call_held(lock, Ping{}, Cause::sharing).status;  // the server has it
 }
 
-Status Events::wait(std::uint64_t stream, std::uint64_t event) {
+Status Events::wait(std::uint64_t stream, std::uint64_t event, bool node) {
   Lock lock(core_.mutex);
   if (const Status status = core_.connected(lock); status != kOk) return status;
   const auto real = all_.streams.resolved(lock, stream);
   if (!real) return real.error();
   const auto found = events_.find(event);
   if (found == events_.end()) return kInvalidHandle;
+  if (node) return capture_node(lock, event, *real, false);
   if (found->second.capture != 0) {
     if (!all_.captures.goes_on(found->second.capture)) return kCapturedEvent;
     all_.streams.find(*real)->capture = found->second.capture;  // joins
@@ -268,13 +305,15 @@ Status Events::ask(std::uint64_t event, Cause cause) {
   if (found == events_.end()) return kInvalidHandle;
   if (found->second.capture != 0) return kCapturedEvent;
   if (!found->second.shared && is_finished(found->second)) return all_.managed.ended(lock);
-  const bool shared = found->second.shared;
+  const bool shared = found->second.shared, inside = found->second.inside;
   const std::uint64_t number = found->second.recorded, stream = found->second.stream;
   if (const Status status = all_.managed.begin_wait(lock); status != kOk) return status;
   const Answer answer = core_.link->call(lock, Message{.event = {event}}, cause);
   lock.lock();
   if (answer.status != kOk) return answer.status;
-  if (!shared) all_.streams.note_finished(stream, number);
+  if (!shared && !inside) all_.streams.note_finished(stream, number);
+  if (const auto same = events_.find(event); inside && same != events_.end())
+    same->second.finished = same->second.finished || same->second.recorded == number;
   return all_.managed.end_work(lock);
 }
 

@@ -77,14 +77,23 @@ class Events {
 
   Got<std::uint64_t> create(std::uint32_t flags);
   Status destroy(std::uint64_t event);
-  Status record(std::uint64_t event, std::uint64_t stream);
-  Status wait(std::uint64_t stream, std::uint64_t event);
+  // `node`: of the graph that the stream is captured into, at each of its launches.
+  Status record(std::uint64_t event, std::uint64_t stream, bool node = false);
+  Status wait(std::uint64_t stream, std::uint64_t event, bool node = false);
   Status synchronise(std::uint64_t event);
   Status query(std::uint64_t event);
   Got<std::uint64_t> elapsed_ns(std::uint64_t from, std::uint64_t to);
   // With other processes: what one records, the others may wait for as soon as it has.
   Got<ShareKey> share(std::uint64_t event);
   Got<std::uint64_t> open(const ShareKey& key);
+
+  // Of nodes with events: whether there can be one, and with a Lock held by the caller whether what
+  // was last recorded may be unfinished.
+  Status check_node(std::uint64_t event) const;
+  bool is_due(std::uint64_t event);
+  // A launch that was the stream's last operation records it, at its end or (not `last`) inside it.
+  // False: there is no such event any more.
+  bool note_record(std::uint64_t event, std::uint64_t stream, bool last);
 
   void clear() { events_.clear(); }
 
@@ -93,12 +102,15 @@ class Events {
     std::uint32_t flags = 0;
     std::uint64_t stream = 0, recorded = 0;  // number of the operation; 0: never
     bool finished = true;
+    bool inside = false;        // of the operation: the stream is not done with that
     std::uint64_t capture = 0;  // recorded in this capture
     bool shared = false;        // others record it, too
   };
   template <class Message>
   Status ask(std::uint64_t event, Cause cause);
   bool is_finished(const Event& event);
+  // A node of the capture that the stream is in.
+  Status capture_node(const Lock& lock, std::uint64_t event, std::uint64_t stream, bool records);
 
   Session& all_;
   Core& core_;

@@ -129,7 +129,8 @@ struct StreamSpec {
 struct EventSpec {
   bool timing = true;
 };
-// Nodes only depend on earlier ones. No record, wait or graph among them.
+// Nodes only depend on earlier ones. No graph among them; records and waits are those of each
+// launch, of events that are there as long as the graph, and in no body that a condition decides.
 struct GraphSpec {
   Id conditions = 0;  // of DeviceConditions: what its branches go by; 0: words
   struct Node {

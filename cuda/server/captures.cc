@@ -30,6 +30,15 @@ void note_touches(const StreamWork& work, std::vector<Touch>& touches) {
   }
 }
 
+void note_events(const GraphSpec& spec, std::set<Id>& events) {
+  for (const GraphSpec::Node& node : spec.nodes) {
+    if (const auto* record = std::get_if<RecordWork>(&node.work)) events.insert(record->event);
+    if (const auto* wait = std::get_if<WaitWork>(&node.work)) events.insert(wait->event);
+    if (const auto* branch = std::get_if<BranchWork>(&node.work))
+      for (const auto& body : branch->bodies) note_events(*body, events);
+  }
+}
+
 // Bytes that it holds itself.
 std::uint64_t staged_by(const GraphSpec::Node& node) {
   const auto* const copy = node.empty ? nullptr : std::get_if<CopyInWork>(&node.work);
@@ -90,6 +99,17 @@ void Captures::look_again(Graph& graph) const {
   graph.touches.clear();
   graph.modules.clear();
   for (const GraphSpec::Node& node : graph.spec.nodes) note(graph, node);
+  std::set<Id> events;
+  note_events(graph.spec, events);
+  std::erase_if(graph.events, [&](const auto& one) { return !events.contains(one.first); });
+}
+
+Done Captures::keep_event(Graph& graph, const std::shared_ptr<LiveEvent>& event) const {
+  if (graph.events.size() >= limits_.events) look_again(graph);
+  if (graph.events.size() >= limits_.events)
+    return refuse(kOutOfMemory, fmt::format("{} events are the limit", limits_.events));
+  graph.events.emplace(event->id, event);
+  return {};
 }
 
 void Captures::remove_node(Graph& graph, Id node) {
@@ -157,6 +177,15 @@ Done Captures::record(Captured& stream, StreamWork work) {
   ++capture->nodes;
   if (number != 0) graph.nodes.emplace(number, node);
   return done;
+}
+
+Done Captures::record(Captured& stream, StreamWork work, const std::shared_ptr<LiveEvent>& event) {
+  Graph* const graph = graph_of(stream);
+  if (graph == nullptr)
+    return stream.capture == 0 ? refuse(kInvalidValue, "an event as a node, outside of a capture")
+                               : refuse(kCaptureInvalidated, "the capture is spoilt");
+  if (Done kept = keep_event(*graph, event); !kept) return kept;
+  return record(stream, std::move(work));
 }
 
 Done Captures::join(Captured& stream, const Captured& event) {

@@ -23,12 +23,25 @@ struct ConditionSet {
   std::set<std::uint64_t> numbers = {};
 };
 
+// An event of the back end, there for as long as its handle or a graph has it.
+struct LiveEvent {
+  LiveEvent(DeviceWork& work, Id event, std::uint64_t number)
+      : of(work), id(event), handle(number) {}
+  ~LiveEvent() { of.backend().destroy(ObjectKind::event, id); }
+  LiveEvent(const LiveEvent&) = delete;
+  LiveEvent& operator=(const LiveEvent&) = delete;
+  DeviceWork& of;
+  const Id id;
+  const std::uint64_t handle;
+};
+
 struct Graph {
   GraphSpec spec = {};  // without the bodies of branches
   std::vector<Touch> touches = {};
   std::map<std::uint64_t, Id> nodes = {};  // by the client's handle
   std::set<Id> disabled = {};              // empty for as long as they are; of executable graphs
   std::set<std::uint64_t> modules = {};    // serials of what it launches
+  std::map<Id, std::shared_ptr<LiveEvent>> events = {};  // that nodes record or wait for
   std::vector<std::shared_ptr<Tags>> tags = {};  // its own first, then those of its bodies
   std::uint64_t bytes = 0;                       // of copies in
   std::map<Id, std::vector<std::uint64_t>> bodies = {};  // handles of graphs, by branch
@@ -48,6 +61,7 @@ struct Captured {
   Id id = 0;
   std::uint64_t capture = 0;  // number of the capture: it is in, or was last recorded inside
   std::vector<Id> frontier = {};
+  std::shared_ptr<LiveEvent> live = {};      // of an event
   std::shared_ptr<SharedEvent> shared = {};  // an event that other sessions may have, and its key
   ShareKey key = {};
 };
@@ -60,7 +74,7 @@ class Captures {
   Graph new_graph() { return {.tags = {std::make_shared<Tags>(work_)}}; }
   // A node behind the others, if limits allow; what it launches is noted.
   Done add_node(Graph& graph, GraphSpec::Node node);
-  // Notes again what all its nodes touch and launch.
+  // Notes again what all its nodes touch and launch, and which events they have.
   void look_again(Graph& graph) const;
   void remove_node(Graph& graph, Id node);
   // Gives back what graphs counted for.
@@ -74,6 +88,10 @@ class Captures {
   // The graph that a stream is captured into; nullptr where there is none, or it is spoilt.
   Graph* graph_of(const Captured& stream);
   Done record(Captured& stream, StreamWork work);
+  // A record of the event, or a wait for it, as a node.
+  Done record(Captured& stream, StreamWork work, const std::shared_ptr<LiveEvent>& event);
+  // Work of a node with an event that the graph has from now on.
+  Done keep_event(Graph& graph, const std::shared_ptr<LiveEvent>& event) const;
   // A stream waits for an event that was recorded in a capture: it joins the capture.
   Done join(Captured& stream, const Captured& event);
   // What waits or asks cannot be recorded: refused, and it spoils the capture.

@@ -25,24 +25,82 @@ std::vector<bool> before(const GraphSpec& spec, const std::vector<Id>& from) {
   return is;
 }
 
-// Whether they have nodes of the same kinds, in the same order.
-bool alike(const GraphSpec& a, const GraphSpec& b) {
+// Where what stands for the program's memory begins, and how many bytes it has.
+using HostPlaces = std::map<std::uint64_t, std::uint64_t>;
+
+HostPlaces host_places(Bytes bytes) {
+  HostPlaces places;
+  std::uint64_t place[2];
+  for (; bytes.size() >= sizeof(place); bytes = bytes.subspan(sizeof(place))) {
+    std::memcpy(place, bytes.data(), sizeof(place));
+    places.emplace(place[0], place[1]);
+  }
+  return places;
+}
+
+bool is_in(const HostPlaces& places, std::uint64_t address) {
+  const auto behind = places.upper_bound(address);
+  return behind != places.begin() && address - std::prev(behind)->first < std::prev(behind)->second;
+}
+
+// Whether a node of an executable graph can do this in place of what it does, of the same kind
+// (cudaGraphExecUpdate has the rules).
+bool can_become(const StreamWork& work, const StreamWork& other, const HostPlaces& host) {
+  if (const auto* was = std::get_if<LaunchWork>(&work))
+    return was->cooperative == std::get<LaunchWork>(other).cooperative;
+  if (const auto* was = std::get_if<CopyWork>(&work)) {
+    const auto& is = std::get<CopyWork>(other);
+    return is_in(host, was->from) == is_in(host, is.from) &&
+           is_in(host, was->to) == is_in(host, is.to);
+  }
+  if (const auto* was = std::get_if<SetWork>(&work)) {
+    const auto& is = std::get<SetWork>(other);
+    return (was->rows <= 1 && is.rows <= 1) ||
+           (was->rows == is.rows && was->count == is.count && was->element == is.element &&
+            was->pitch == is.pitch);
+  }
+  return true;
+}
+
+// Whether they have nodes of the same kinds, in the same order, that may become one another.
+bool alike(const GraphSpec& a, const GraphSpec& b, const HostPlaces& host) {
   return std::ranges::equal(
-      a.nodes, b.nodes, [](const GraphSpec::Node& one, const GraphSpec::Node& other) {
+      a.nodes, b.nodes, [&](const GraphSpec::Node& one, const GraphSpec::Node& other) {
         if (one.empty != other.empty || one.after != other.after ||
             one.work.index() != other.work.index())
           return false;
         const auto* const branch = std::get_if<BranchWork>(&one.work);
-        if (branch == nullptr) return true;
+        if (branch == nullptr) return one.empty || can_become(one.work, other.work, host);
         const auto& beside = std::get<BranchWork>(other.work);
         return branch->kind == beside.kind &&
-               std::ranges::equal(branch->bodies, beside.bodies,
-                                  [](const auto& x, const auto& y) { return alike(*x, *y); });
+               std::ranges::equal(branch->bodies, beside.bodies, [&](const auto& x, const auto& y) {
+                 return alike(*x, *y, host);
+               });
       });
 }
 
+bool is_of_event(const StreamWork& work) {
+  return std::holds_alternative<RecordWork>(work) || std::holds_alternative<WaitWork>(work);
+}
+
+// Whether there are events in a body that a condition decides, or in these nodes, if one does.
+bool decides_events(const GraphSpec& spec, bool decided) {
+  return std::ranges::any_of(spec.nodes, [&](const GraphSpec::Node& node) {
+    const auto* const branch = std::get_if<BranchWork>(&node.work);
+    if (branch == nullptr) return decided && is_of_event(node.work);
+    return std::ranges::any_of(branch->bodies, [&](const auto& body) {
+      return decides_events(*body, decided || branch->kind != kOnce);
+    });
+  });
+}
+
 // What would do this work; nothing where no client says such.
-std::vector<std::byte> operation_of(const StreamWork& work, const Modules& modules) {
+std::vector<std::byte> operation_of(const StreamWork& work, const Modules& modules,
+                                    const Graph& graph) {
+  if (const auto* const record = std::get_if<RecordWork>(&work))
+    return frame_of(EventRecord{.event = {graph.events.at(record->event)->handle}});
+  if (const auto* const wait = std::get_if<WaitWork>(&work))
+    return frame_of(StreamWaitEvent{.event = {graph.events.at(wait->event)->handle}});
   if (const auto* const launch = std::get_if<LaunchWork>(&work))
     return frame_of(Launch{.kernel = {modules.handle_of(launch->kernel)},
                            .grid = launch->grid,
@@ -196,7 +254,7 @@ Done Graphs::on(const GraphCreate& op) {
 
 template <class Op>
 std::optional<Answered<StreamWork>> Graphs::work_if(const FrameHeader& header, Bytes body,
-                                                    const Graph& graph) {
+                                                    Graph& graph) {
   if (header.code != Op::kSpec.code) return std::nullopt;
   const std::optional<Op> op = decode<Op>(body);
   if (!op) return refuse(kInvalidValue, fmt::format("a malformed {} in a node", Op::kSpec.name));
@@ -204,6 +262,13 @@ std::optional<Answered<StreamWork>> Graphs::work_if(const FrameHeader& header, B
     std::vector<std::uint64_t>& tags = graph.tags.front()->tags;
     tags.push_back(streams_.call_tag(op->token, true));
     return HoldWork{tags.back(), op->token.value};
+  } else if constexpr (std::is_same_v<Op, EventRecord> || std::is_same_v<Op, StreamWaitEvent>) {
+    const auto event = streams_.event_of_node(op->event);
+    if (!event) return tl::unexpected<Refused>(event.error());
+    if (Done kept = captures_.keep_event(graph, *event); !kept)
+      return tl::unexpected<Refused>(kept.error());
+    if constexpr (std::is_same_v<Op, EventRecord>) return StreamWork(RecordWork{(*event)->id});
+    return StreamWork(WaitWork{(*event)->id});
   } else {
     auto work = [&] {
       if constexpr (std::is_same_v<Op, Launch>)
@@ -217,7 +282,7 @@ std::optional<Answered<StreamWork>> Graphs::work_if(const FrameHeader& header, B
 }
 
 // What the frame in a node says; its stream does not matter.
-Answered<StreamWork> Graphs::work_of(Bytes frame, const Graph& graph) {
+Answered<StreamWork> Graphs::work_of(Bytes frame, Graph& graph) {
   FrameHeader header;
   if (frame.size() < sizeof(header)) return refuse(kInvalidValue, "a node with half a frame");
   std::memcpy(&header, frame.data(), sizeof(header));
@@ -229,6 +294,8 @@ Answered<StreamWork> Graphs::work_of(Bytes frame, const Graph& graph) {
   if (auto work = work_if<Gemm>(header, body, graph)) return *std::move(work);
   if (auto work = work_if<Set>(header, body, graph)) return *std::move(work);
   if (auto work = work_if<HostCall>(header, body, graph)) return *std::move(work);
+  if (auto work = work_if<EventRecord>(header, body, graph)) return *std::move(work);
+  if (auto work = work_if<StreamWaitEvent>(header, body, graph)) return *std::move(work);
   return refuse(kNotSupported, fmt::format("a node with operation {}", header.code));
 }
 
@@ -363,6 +430,7 @@ Graph Graphs::whole(const Graph& graph, std::size_t& nodes) {
       all.tags.insert(all.tags.end(), body.tags.begin(), body.tags.end());
       all.touches.insert(all.touches.end(), body.touches.begin(), body.touches.end());
       all.modules.merge(body.modules);
+      all.events.merge(body.events);
     }
   }
   return all;
@@ -380,9 +448,7 @@ Reply<GraphInstantiate> Graphs::on(const GraphInstantiate& op) {
   if (execs_.all().size() >= limits_.graphs || !captures_.count(nodes))
     return refuse(kOutOfMemory, fmt::format("{} graphs and {} nodes are the limit", limits_.graphs,
                                             limits_.graph_nodes));
-  const Done loaded = modules_.are_loaded(all.modules);
-  const Answered<Id> made =
-      loaded ? work_.backend().create(all.spec) : tl::unexpected<Refused>(loaded.error());
+  const Answered<Id> made = make(all);
   if (!made) {
     captures_.forget(nodes, 0);
     return tl::unexpected<Refused>(made.error());
@@ -405,7 +471,9 @@ Done Graphs::on(const GraphLaunch& op) {
                                                touch.width, touch.address));
   }
   out_.counts.launches += exec->nodes;
-  return streams_.submit(op.stream, GraphWork{exec->id});
+  Done done = streams_.submit(op.stream, GraphWork{exec->id});
+  if (done) streams_.note_records(exec->graph, exec->graph.spec);
+  return done;
 }
 
 // ---- what changes ----
@@ -427,10 +495,17 @@ Done Graphs::on(const GraphClone& op) {
   return {};
 }
 
+Answered<Id> Graphs::make(const Graph& graph) {
+  if (const Done loaded = modules_.are_loaded(graph.modules); !loaded)
+    return tl::unexpected<Refused>(loaded.error());
+  if (decides_events(graph.spec, false))
+    return refuse(kNotSupported, "an event in a body of a graph that a condition decides");
+  return work_.backend().create(graph.spec);
+}
+
 // The executable graph that was may be running.
 Done Graphs::make_again(Exec& exec, Graph graph) {
-  if (Done loaded = modules_.are_loaded(graph.modules); !loaded) return loaded;
-  const Answered<Id> made = work_.backend().create(graph.spec);
+  const Answered<Id> made = make(graph);
   if (!made) return tl::unexpected<Refused>(made.error());
   work_.fence([this, old = exec.id, tags = exec.graph.tags] {
     work_.backend().destroy(ObjectKind::graph, old);
@@ -506,7 +581,8 @@ std::vector<std::byte> Graphs::frame_for(const Graph& graph, std::uint64_t handl
                                 .bodies = std::as_bytes(std::span(bodies))});
   }
   const bool empty = what.empty && !graph.disabled.contains(node);
-  const auto operation = empty ? std::vector<std::byte>{} : operation_of(what.work, modules_);
+  const auto operation =
+      empty ? std::vector<std::byte>{} : operation_of(what.work, modules_, graph);
   return frame_of(
       GraphAdd{.node = {handle}, .after = std::as_bytes(after), .operation = operation});
 }
@@ -540,7 +616,7 @@ Reply<GraphUpdate> Graphs::on(const GraphUpdate& op) {
   Graph all = whole(*graph, nodes);
   GraphSpec was = exec->graph.spec;
   for (const Id node : exec->graph.disabled) was.nodes[node].empty = false;
-  if (!alike(was, all.spec))
+  if (!alike(was, all.spec, host_places(op.host)))
     return refuse(kUpdateFailure, "the graph has other nodes than the executable one");
   all.nodes = exec->graph.nodes;
   all.disabled = exec->graph.disabled;

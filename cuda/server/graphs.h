@@ -44,10 +44,10 @@ class Graphs {
   Graph whole(const Graph& graph, std::size_t& nodes);
   void drop(std::uint64_t handle);
   Done make_again(Exec& exec, Graph graph);
+  Answered<Id> make(const Graph& graph);  // at the back end
   template <class Op>
-  std::optional<Answered<StreamWork>> work_if(const FrameHeader& header, Bytes body,
-                                              const Graph& graph);
-  Answered<StreamWork> work_of(Bytes frame, const Graph& graph);
+  std::optional<Answered<StreamWork>> work_if(const FrameHeader& header, Bytes body, Graph& graph);
+  Answered<StreamWork> work_of(Bytes frame, Graph& graph);
   // The frame that would make it.
   std::vector<std::byte> frame_for(const Graph& graph, std::uint64_t handle, Id node,
                                    std::span<const std::uint64_t> after) const;

@@ -413,5 +413,151 @@ TEST_F(SessionTest, NodesGo) {
   refused({{1}, 1, numbers({11})}, "there is no node 11 to come after");
 }
 
+// Events are of each launch, also where nobody else has them any more; a record makes them no
+// capture's.
+TEST_F(SessionTest, NodesHaveEvents) {
+  start({}, {.events = 3});
+  client->send(StreamCreate{{1}}), client->send(StreamCreate{{2}});
+  for (const std::uint64_t event : {1, 2, 3}) client->send(EventCreate{{event}});
+  client->send(GraphCreate{{1}});
+  const auto record = frame_of(EventRecord{{1}, {}}), wait = frame_of(StreamWaitEvent{{}, {2}});
+  client->send(GraphAdd{{1}, {11}, {}, record});
+  client->send(GraphAdd{{1}, {12}, numbers({11}), wait});
+  // The same, captured; another event is recorded in the capture as usual.
+  client->send(CaptureBegin{.stream = {1}, .first = {21}});
+  client->send(EventRecord{{1}, {1}, kExternal});
+  client->send(StreamWaitEvent{{1}, {2}, kExternal});
+  client->send(EventRecord{{3}, {1}}), client->send(StreamWaitEvent{{2}, {3}});
+  client->send(EventRecord{{1}, {2}, kExternal});
+  client->send(EventRecord{{3}, {2}}), client->send(StreamWaitEvent{{1}, {3}});
+  const auto end = client->ask(CaptureEnd{{1}, {2}});
+  EXPECT_EQ(end.outcome, Outcome{}) << client->said;
+  EXPECT_EQ(end.reply.nodes, 3u);
+  const auto told = client->ask(GraphNodes{{2}, {}, 0});
+  auto want = frame_of(GraphAdd{{}, {21}, {}, record});
+  for (const auto& more : {frame_of(GraphAdd{{}, {22}, numbers({21}), wait}),
+                           frame_of(GraphAdd{{}, {23}, numbers({22}), record})})
+    want.insert(want.end(), more.begin(), more.end());
+  EXPECT_TRUE(std::ranges::equal(told.reply.nodes, want));
+  EXPECT_EQ(client->ask(EventQuery{{1}}).outcome.status, 0) << "of no capture";
+  for (const std::uint64_t graph : {1, 2})
+    EXPECT_EQ(client->ask(GraphInstantiate{{graph}, {graph}}).outcome, Outcome{}) << client->said;
+  client->send(EventRecord{{3}, {}});  // no longer the capture's
+  // A record of the launch in place of one in a capture.
+  client->send(CaptureBegin{.stream = {2}}), client->send(EventRecord{{1}, {2}});
+  EXPECT_EQ(client->ask(EventQuery{{1}}).outcome.status, kCaptureUnsupported);
+  client->send(GraphLaunch{{2}, {1}});
+  EXPECT_EQ(client->ask(EventSync{{1}}).outcome.status, 0);
+  EXPECT_EQ(client->ask(CaptureEnd{{2}, {3}}).outcome.status, 0);
+  // Gone, but not from the graphs; there is room for others.
+  client->send(EventDestroy{{1}}), client->send(EventDestroy{{2}});
+  for (const std::uint64_t graph : {1, 2}) client->send(GraphLaunch{{graph}, {1}});
+  client->send(EventCreate{{4}});
+  client->send(GraphSet{{}, {1}, 0, frame_of(EventRecord{{4}, {}})});
+  client->send(GraphLaunch{{1}, {}});
+  EXPECT_EQ(client->ask(EventSync{{4}}).outcome.status, 0);
+  EXPECT_EQ(fence(), 0) << client->said;
+  const auto events = [this] { return seat().device->objects(); };
+  const std::size_t before = events();
+  for (const std::uint64_t graph : {1, 2}) {
+    client->send(GraphExecDestroy{{graph}}), client->send(GraphDestroy{{graph}});
+  }
+  EXPECT_EQ(fence(), 0) << client->said;
+  EXPECT_EQ(events(), before - 4) << "two executable graphs, two events";
+}
+
+TEST_F(SessionTest, NodesWithoutTheirEvents) {
+  const auto refused = [this](const auto& op, Status status, const std::string& why) {
+    start();
+    client->send(Alloc{{kFakeArena}, 256});
+    client->send(StreamCreate{{1}}), client->send(EventCreate{{1}});
+    client->send(GraphCreate{{1}}), client->send(GraphCreate{{2}});
+    op();
+    EXPECT_EQ(fence(), status);
+    EXPECT_THAT(client->said, HasSubstr(why));
+  };
+  const auto record = frame_of(EventRecord{{1}, {}});
+  refused(
+      [&] {
+        client->send(GraphAdd{{1}, {11}, {}, frame_of(EventRecord{{9}, {}})});
+      },
+      kInvalidHandle, "there is no event 9");
+  refused(
+      [&] {
+        client->send(EventRecord{{1}, {1}, kExternal});
+      },
+      kInvalidValue, "outside of a capture");
+  refused(
+      [&] {
+        client->send(StreamWaitEvent{{1}, {1}, kExternal});
+      },
+      kInvalidValue, "outside of a capture");
+  const auto body = [&](BranchKind kind) {
+    client->send(GraphAdd{{2}, {11}, {}, record});
+    client->send(GraphBranch{{1}, {12}, {}, kind, {kind == kOnce ? 0 : kFakeArena}, numbers({2})});
+    return client->ask(GraphInstantiate{{1}, {1}}).outcome.status;
+  };
+  refused([&] { EXPECT_EQ(body(kIf), kNotSupported); }, 0, "that a condition decides");
+  refused([&] { EXPECT_EQ(body(kOnce), 0); }, 0, "");
+}
+
+// What an executable graph's nodes can become, by the rules of cudaGraphExecUpdate.
+TEST_F(SessionTest, UpdatesKeepWhatNodesAre) {
+  start();
+  load();
+  client->send(Alloc{{kFakeArena}, 4096});
+  const auto block = arguments(kFakeArena, 1, 1);
+  const auto copy = [](std::uint64_t to, std::uint64_t from) {
+    return frame_of(
+        CopyDevice{.to = {kFakeArena + to}, .from = {kFakeArena + from}, .width = 4, .rows = 1});
+  };
+  const auto set = [](std::uint64_t count, std::uint64_t rows, std::uint32_t value) {
+    return frame_of(Set{.to = {kFakeArena},
+                        .value = value,
+                        .element = 4,
+                        .count = count,
+                        .rows = rows,
+                        .pitch = 64});
+  };
+  const auto launch = [&](std::uint32_t flags, std::uint32_t x) {
+    return frame_of(Launch{.kernel = {1}, .grid = {x, 1, 1}, .flags = flags, .parameters = block});
+  };
+  std::uint64_t next = 1;
+  const auto host = numbers({kFakeArena + 1024, 512, kFakeArena + 2048, 1});
+  const auto update = [&](const auto& was, const auto& is, bool inside) {
+    std::uint64_t graphs[2];
+    for (std::uint64_t& graph : graphs) {
+      graph = next++;
+      client->send(GraphCreate{{graph}});
+      client->send(GraphAdd{{graph}, {next++}, {}, &graph == graphs ? was : is});
+      if (!inside) continue;
+      const std::uint64_t body = std::exchange(graph, next++);
+      client->send(GraphCreate{{graph}});
+      client->send(GraphBranch{{graph}, {next++}, {}, kOnce, {}, numbers({body})});
+    }
+    const std::uint64_t exec = next++;
+    EXPECT_EQ(client->ask(GraphInstantiate{{graphs[0]}, {exec}}).outcome, Outcome{});
+    return client->ask(GraphUpdate{{exec}, {graphs[1]}, host}).outcome.status;
+  };
+  for (const bool inside : {false, true}) {
+    EXPECT_EQ(update(copy(0, 1024), copy(8, 1280), inside), 0) << "both from the program";
+    EXPECT_EQ(update(copy(0, 1024), copy(8, 512), inside), kUpdateFailure);
+    EXPECT_EQ(update(copy(0, 512), copy(8, 1280), inside), kUpdateFailure);
+    EXPECT_EQ(update(copy(2048, 0), copy(2048, 512), inside), 0);
+    EXPECT_EQ(update(copy(2048, 0), copy(8, 512), inside), kUpdateFailure);
+    EXPECT_EQ(update(copy(2048, 0), copy(0, 1024), inside), kUpdateFailure);
+    EXPECT_EQ(update(set(4, 1, 1), set(8, 1, 2), inside), 0) << "runs may be longer";
+    EXPECT_EQ(update(set(4, 2, 1), set(4, 2, 2), inside), 0);
+    EXPECT_EQ(update(set(4, 2, 1), set(4, 3, 1), inside), kUpdateFailure);
+    EXPECT_EQ(update(set(4, 2, 1), set(5, 2, 1), inside), kUpdateFailure);
+    EXPECT_EQ(update(set(4, 1, 1), set(4, 2, 1), inside), kUpdateFailure);
+    EXPECT_EQ(update(launch(0, 1), launch(0, 3), inside), 0);
+    EXPECT_EQ(update(launch(0, 1), launch(kCooperative, 1), inside), kUpdateFailure);
+    EXPECT_EQ(update(launch(kCooperative, 1), launch(0, 1), inside), kUpdateFailure);
+    EXPECT_EQ(update(launch(0, 1), set(4, 1, 1), inside), kUpdateFailure);
+  }
+  EXPECT_EQ(fence(), 0) << client->said;
+}
+
 }  // namespace
 }  // namespace partita::remote::server

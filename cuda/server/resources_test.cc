@@ -2,10 +2,14 @@
 // a whole are in session_test.cc.
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 
 #include "server/graphs.h"
 #include "server/inbound.h"
+#include "server/sharing.h"
 #include "server/testing/deaf.h"
 #include "server/testing/fake_backend.h"
 #include "wire/net/testing/sim_net.h"
@@ -514,6 +518,20 @@ TEST_F(ResourcesTest, WhoJoinsKeepsWhatHeHadDone) {
   for (const GraphSpec::Node& node : fake().graphs().begin()->second.nodes)
     after.push_back(node.after);
   EXPECT_EQ(after, (std::vector<std::vector<Id>>{{}, {0}, {0}, {2, 1}}));
+}
+
+TEST_F(ResourcesTest, EventsOfOtherSessionsAreInNoGraph) {
+  Descriptor file(::memfd_create("event", 0));
+  ASSERT_EQ(::ftruncate(file.get(), SharedEvent::kBytes), 0);
+  EXPECT_EQ(said(streams.on(EventCreate{.event = {1}})), "taken");
+  EXPECT_EQ(said(streams.on(StreamCreate{.stream = {1}})), "taken");
+  EXPECT_EQ(said(graphs.on(GraphCreate{{1}})), "taken");
+  streams.find(EventHandle{1})->shared = SharedEvent::in(file, 1);
+  const std::string no = "a node with an event that other sessions have, too";
+  EXPECT_EQ(said(graphs.on(GraphAdd{{1}, {11}, {}, frame_of(EventRecord{{1}, {}})})), no);
+  EXPECT_EQ(said(graphs.on(GraphAdd{{1}, {11}, {}, frame_of(StreamWaitEvent{{}, {1}})})), no);
+  EXPECT_EQ(said(streams.on(EventRecord{{1}, {1}, kExternal})), no);
+  EXPECT_EQ(said(streams.on(StreamWaitEvent{{1}, {1}, kExternal})), no);
 }
 
 TEST_F(ResourcesTest, WhatAGraphUsesMustBeThereWhenItRuns) {

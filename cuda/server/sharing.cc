@@ -159,6 +159,8 @@ Reply<EventShare> Sharing::on(const EventShare& op) {
   Captured* const event = streams_.find(op.event);
   if (event == nullptr)
     return refuse(kInvalidHandle, fmt::format("there is no event {}", op.event.value));
+  if (event->live.use_count() > 1)
+    return refuse(kNotSupported, "sharing an event that nodes of graphs have");
   if (event->shared == nullptr) {
     const Answered<Shelf::Thing> made = make(SharedEvent::kBytes, true);
     if (!made) return tl::unexpected<Refused>(made.error());

@@ -88,6 +88,10 @@ TEST_F(SharingTest, IsRefusedWhereThereIsNoBrokerAndOnDevicesWithout) {
   EXPECT_EQ(client->ask(EventShare{{1}}).outcome.status, kNotSupported);
   EXPECT_THAT(client->said, HasSubstr("this server's sessions share nothing"));
   EXPECT_EQ(client->ask(MemoryShare{{kFakeArena + 8192}, 0}).outcome.status, kInvalidValue);
+  client->send(GraphCreate{{1}});
+  client->send(GraphAdd{{1}, {11}, {}, frame_of(EventRecord{{1}, {}})});
+  EXPECT_EQ(client->ask(EventShare{{1}}).outcome.status, kNotSupported);
+  EXPECT_THAT(client->said, HasSubstr("sharing an event that nodes of graphs have"));
   const ShareKey key = {};
   EXPECT_EQ(client->ask(MemoryOpen{key, {kFakeArena + 8192}, 1}).outcome.status, kNotSupported);
   EXPECT_EQ(client->ask(MemoryOpen{Bytes(key).first(3), {kFakeArena + 8192}, 1}).outcome.status,

@@ -92,6 +92,11 @@ Done Streams::on(const StreamWaitEvent& op) {
   if (stream == nullptr) return missing(op.stream);
   const Captured* const event = events_.find(op.event.value);
   if (event == nullptr) return events_.missing(op.event.value);
+  if ((op.flags & kExternal) != 0) {
+    const auto its = event_of_node(op.event);
+    if (!its) return tl::unexpected<Refused>(its.error());
+    return captures_.record(*stream, WaitWork{event->id}, *its);
+  }
   if (event->capture != 0) return captures_.join(*stream, *event);
   if (!captures_.refuse_in(*stream))
     return refuse(kCaptureUnsupported, "a captured stream waits for an event from outside");
@@ -105,23 +110,50 @@ Done Streams::on(const EventCreate& op) {
   if (Done room = events_.room(op.event.value); !room) return room;
   const Answered<Id> made = work_.backend().create(EventSpec{(op.flags & kNoTiming) == 0});
   if (!made) return tl::unexpected<Refused>(made.error());
-  events_.add(op.event.value, {.id = *made});
+  events_.add(op.event.value,
+              {.id = *made, .live = std::make_shared<LiveEvent>(work_, *made, op.event.value)});
   return {};
+}
+
+Answered<std::shared_ptr<LiveEvent>> Streams::event_of_node(EventHandle handle) {
+  const Captured* const event = events_.find(handle.value);
+  if (event == nullptr) return events_.missing(handle.value);
+  if (event->shared != nullptr)
+    return refuse(kNotSupported, "a node with an event that other sessions have, too");
+  return event->live;
+}
+
+void Streams::note_records(const Graph& graph, const GraphSpec& nodes) {
+  if (graph.events.empty()) return;
+  for (const GraphSpec::Node& node : nodes.nodes) {
+    if (const auto* branch = std::get_if<BranchWork>(&node.work))
+      for (const auto& body : branch->bodies) note_records(graph, *body);
+    const auto* const record = std::get_if<RecordWork>(&node.work);
+    if (record == nullptr) continue;
+    Captured* const event = events_.find(graph.events.at(record->event)->handle);
+    if (event == nullptr || event->id != record->event) continue;
+    event->capture = 0;
+    event->frontier.clear();
+  }
 }
 
 Done Streams::on(const EventDestroy& op) {
   const Captured* const event = events_.find(op.event.value);
   if (event == nullptr) return events_.missing(op.event.value);
-  work_.backend().destroy(ObjectKind::event, event->id);
-  events_.erase(op.event.value);
+  events_.erase(op.event.value);  // from the back end, unless a graph has it
   return {};
 }
 
 Done Streams::on(const EventRecord& op) {
-  const Captured* const stream = find(op.stream);
+  Captured* const stream = find(op.stream);
   if (stream == nullptr) return missing(op.stream);
   Captured* const event = events_.find(op.event.value);
   if (event == nullptr) return events_.missing(op.event.value);
+  if ((op.flags & kExternal) != 0) {
+    const auto its = event_of_node(op.event);
+    if (!its) return tl::unexpected<Refused>(its.error());
+    return captures_.record(*stream, RecordWork{event->id}, *its);
+  }
   if (event->shared != nullptr) {
     if (Done free = captures_.refuse_in(*stream); !free) return free;
     return record_shared(op.stream, event->shared);

@@ -22,6 +22,10 @@ class Streams {
   // A held stream with this tag tells the client to call.
   std::uint64_t call_tag(Token token, bool often);
   bool calls_out() const { return calls_out_ > 0; }
+  // An event that a node of a graph may have.
+  Answered<std::shared_ptr<LiveEvent>> event_of_node(EventHandle event);
+  // A launch of the graph has been enqueued: what it records is no longer a capture's.
+  void note_records(const Graph& graph, const GraphSpec& nodes);
   // All streams and events of a capture leave it; the last nodes of the streams.
   std::vector<Id> leave_capture(std::uint64_t number);
 

@@ -403,11 +403,15 @@ struct StreamQuery {
   FIELDS(stream)
   using Reply = NoReply;
 };
+// Of records and waits.
+enum EventUse : std::uint32_t { kExternal = 1 };  // in a capture it is a node, as in graph_add
+
 struct StreamWaitEvent {
   static constexpr Spec kSpec{"stream_wait_event", 68, Completion::async};
   StreamHandle stream = {};
   EventHandle event = {};
-  FIELDS(stream, event)
+  std::uint32_t flags = 0;  // EventUse
+  FIELDS(stream, event, flags)
   using Reply = NoReply;
 };
 
@@ -430,7 +434,8 @@ struct EventRecord {
   static constexpr Spec kSpec{"event_record", 71, Completion::async};
   EventHandle event = {};
   StreamHandle stream = {};
-  FIELDS(event, stream)
+  std::uint32_t flags = 0;  // EventUse
+  FIELDS(event, stream, flags)
   using Reply = NoReply;
 };
 struct EventSync {
@@ -507,8 +512,9 @@ struct GraphCreate {
   FIELDS(graph)
   using Reply = NoReply;
 };
-// A node that does `operation`, a frame of launch, copy_device, set, host_call, or nothing when it
-// is empty (an empty node), after the nodes in `after` (u64 each).
+// A node that does `operation`, a frame of launch, copy_device, set, host_call, event_record,
+// stream_wait_event, or nothing when it is empty (an empty node), after the nodes in `after` (u64
+// each). Records and waits are of each launch; not in bodies that a condition decides.
 struct GraphAdd {
   static constexpr Spec kSpec{"graph_add", 83, Completion::async};
   GraphHandle graph = {};
@@ -610,11 +616,14 @@ struct GraphNodes {
   };
 };
 // An executable graph does what the graph does, whose nodes are of the same kinds, in that order.
+// Copies keep their direction: what lies in `host` (address and bytes, u64 each) stands for memory
+// of the program.
 struct GraphUpdate {
   static constexpr Spec kSpec{"graph_update", 90, Completion::sync};
   GraphExecHandle exec = {};
   GraphHandle graph = {};
-  FIELDS(exec, graph)
+  Bytes host = {};
+  FIELDS(exec, graph, host)
   using Reply = NoReply;
 };
 

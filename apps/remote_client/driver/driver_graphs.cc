@@ -32,6 +32,25 @@ struct DriverCopy3D {
 };
 static_assert(sizeof(DriverCopy3D) == 200);
 
+struct AnyDriverNode {  // CUgraphNodeParams
+  int type, reserved[3];
+  union {
+    long long words[29];
+    DriverKernelNode kernel;
+    struct {
+      int flags[2];
+      void* context;
+      DriverCopy3D copy;
+    } copy;
+    MemsetNode set;
+    HostNode host;
+    void* child;
+    void* event;
+  };
+  long long reserved_too;
+};
+static_assert(sizeof(AnyDriverNode) == 256 && offsetof(AnyDriverNode, copy.copy) == 32);
+
 enum MemoryType : int { kHostMemory = 1, kDeviceMemory, kArrayMemory, kUnifiedMemory };
 
 // As the runtime has it: the addresses say what they are.
@@ -59,12 +78,74 @@ Status set_in_space(const At& at, const DriverCopy3D* copy) {
   return made ? set_copy(at, &*made) : named(made.error(), "a node that copies arrays");
 }
 
+Status set_launch(const At& at, const DriverKernelNode* what) {
+  if (what == nullptr) return kInvalidValue;
+  const KernelNode kernel = with_kernel(*what);
+  return set_kernel(at, &kernel);
+}
+
+Status set_any(const At& at, const AnyDriverNode* what) {
+  if (what == nullptr) return kInvalidValue;
+  switch (static_cast<client::NodeKind>(what->type)) {
+    case client::NodeKind::kernel:
+      return session().launched(set_launch(at, &what->kernel));
+    case client::NodeKind::copy:
+      return set_in_space(at, &what->copy.copy);
+    case client::NodeKind::set:
+      return set_set(at, &what->set);
+    case client::NodeKind::call:
+      return set_host(at, &what->host);
+    case client::NodeKind::wait:
+    case client::NodeKind::record:
+      return set_event(at, what->type == static_cast<int>(client::NodeKind::record), what->event);
+    default:
+      return set_other(at, what->type);
+  }
+}
+
+Status add_launch(const Where& where, const DriverKernelNode* what) {
+  if (what == nullptr) return kInvalidValue;
+  const KernelNode kernel = with_kernel(*what);
+  return add_kernel(where, &kernel);
+}
+
+Status add_in_space(const Where& where, const DriverCopy3D* copy) {
+  const auto made = in_space(copy);
+  if (!made) return named(made.error(), "a node that copies arrays");
+  const auto plain = as_plain(*made);
+  return plain ? add_copy(where, *plain) : unsupported("a node that copies rows with a pitch");
+}
+
+Status add_any(const Where& where, const AnyDriverNode* what) {
+  if (what == nullptr) return kInvalidValue;
+  switch (static_cast<client::NodeKind>(what->type)) {
+    case client::NodeKind::kernel:
+      return session().launched(add_launch(where, &what->kernel));
+    case client::NodeKind::copy:
+      return add_in_space(where, &what->copy.copy);
+    case client::NodeKind::set:
+      return add_set(where, &what->set);
+    case client::NodeKind::call:
+      return add_host(where, &what->host);
+    case client::NodeKind::child:
+      return add_child(where, what->child);
+    case client::NodeKind::empty:
+      return add_empty(where);
+    case client::NodeKind::wait:
+    case client::NodeKind::record:
+      return add_event(where, what->event,
+                       what->type == static_cast<int>(client::NodeKind::record));
+    default:
+      return unsupported("cuGraphAddNode (memory, conditions, semaphores)");
+  }
+}
+
 }  // namespace
 
 GUARDED(cuGraphCreate, (void** graph, unsigned), give(session().graphs.create(), graph))
 GUARDED(cuGraphDestroy, (void* graph), session().graphs.destroy(number_of(graph)))
-GUARDED(cuGraphInstantiateWithFlags, (void** exec, void* graph, unsigned long long),
-        give(session().graphs.instantiate(number_of(graph)), exec))
+GUARDED(cuGraphInstantiateWithFlags, (void** exec, void* graph, unsigned long long flags),
+        give(session().graphs.instantiate(number_of(graph), flags), exec))
 STREAM_FUNCTION(cuGraphLaunch, _ptsz, (void* exec, void* stream), {
   return session().launched(session().graphs.launch(number_of(exec), number_of(stream)));
 })
@@ -72,6 +153,8 @@ GUARDED(cuGraphExecDestroy, (void* exec), session().graphs.destroy_exec(number_o
 
 GUARDED(cuGraphClone, (void** clone, void* graph),
         give(session().graphs.clone(number_of(graph)), clone))
+GUARDED(cuGraphExecGetFlags, (void* exec, unsigned long long* flags),
+        give(session().graphs.flags(number_of(exec)), flags))
 GUARDED(cuGraphExecUpdate_v2, (void* exec, void* graph, UpdateResult* result),
         update(exec, graph, result))
 
@@ -81,21 +164,11 @@ GUARDED(cuGraphAddEmptyNode, (void** node, void* graph, void* const* after, std:
         add_empty({node, graph, after, count}))
 CUDA_EXPORT Status cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after,
                                            std::size_t count, const DriverKernelNode* what) {
-  return guarded_launch([&] {
-    if (what == nullptr) return kInvalidValue;
-    const KernelNode kernel = with_kernel(*what);
-    return add_kernel({node, graph, after, count}, &kernel);
-  });
+  return guarded_launch([&] { return add_launch({node, graph, after, count}, what); });
 }
 CUDA_EXPORT Status cuGraphAddMemcpyNode(void** node, void* graph, void* const* after,
                                         std::size_t count, const DriverCopy3D* copy, void*) {
-  return guarded([&] {
-    const auto made = in_space(copy);
-    if (!made) return named(made.error(), "a node that copies arrays");
-    const auto plain = as_plain(*made);
-    return plain ? add_copy({node, graph, after, count}, *plain)
-                 : unsupported("a node that copies rows with a pitch");
-  });
+  return guarded([&] { return add_in_space({node, graph, after, count}, copy); });
 }
 CUDA_EXPORT Status cuGraphAddMemsetNode(void** node, void* graph, void* const* after,
                                         std::size_t count, const MemsetNode* what, void*) {
@@ -107,6 +180,27 @@ GUARDED(cuGraphAddHostNode,
 GUARDED(cuGraphAddChildGraphNode,
         (void** node, void* graph, void* const* after, std::size_t count, void* child),
         add_child({node, graph, after, count}, child))
+
+CUDA_EXPORT Status cuGraphAddEventRecordNode(void** node, void* graph, void* const* after,
+                                             std::size_t count, void* event) {
+  return guarded([&] { return add_event({node, graph, after, count}, event, true); });
+}
+CUDA_EXPORT Status cuGraphAddEventWaitNode(void** node, void* graph, void* const* after,
+                                           std::size_t count, void* event) {
+  return guarded([&] { return add_event({node, graph, after, count}, event, false); });
+}
+CUDA_EXPORT Status cuGraphAddNode_v2(void** node, void* graph, void* const* after,
+                                     const void* edges, std::size_t count,
+                                     const AnyDriverNode* what) {
+  return guarded([&] {
+    if (!are_plain(edges, count)) return unsupported("cuGraphAddNode (edges)");
+    return add_any({node, graph, after, count}, what);
+  });
+}
+CUDA_EXPORT Status cuGraphAddNode(void** node, void* graph, void* const* after, std::size_t count,
+                                  const AnyDriverNode* what) {
+  return cuGraphAddNode_v2(node, graph, after, nullptr, count, what);
+}
 
 // ---- what there is
 
@@ -138,6 +232,10 @@ CUDA_EXPORT Status cuGraphKernelNodeGetParams_v2(void* node, DriverKernelNode* w
 }
 GUARDED(cuGraphMemsetNodeGetParams, (void* node, MemsetNode* what), tell_set(node, what))
 GUARDED(cuGraphHostNodeGetParams, (void* node, HostNode* what), tell_host(node, what))
+GUARDED(cuGraphEventRecordNodeGetEvent, (void* node, void** event), tell_event(node, true, event))
+GUARDED(cuGraphEventWaitNodeGetEvent, (void* node, void** event), tell_event(node, false, event))
+GUARDED(cuGraphKernelNodeGetAttribute, (void* node, int attribute, void* value),
+        tell_attribute(node, attribute, value))
 CUDA_EXPORT Status cuGraphMemcpyNodeGetParams(void* node, DriverCopy3D* what) {
   return guarded([&] {
     const auto copy = session().nodes.copy_of(number_of(node));
@@ -179,20 +277,28 @@ GUARDED(cuGraphNodeSetEnabled, (void* exec, void* node, unsigned is),
 GUARDED(cuGraphNodeGetEnabled, (void* exec, void* node, unsigned* is),
         tell_enabled(in_exec(exec, node), is))
 CUDA_EXPORT Status cuGraphKernelNodeSetParams_v2(void* node, const DriverKernelNode* what) {
-  return guarded_launch([&] {
-    if (what == nullptr) return kInvalidValue;
-    const KernelNode kernel = with_kernel(*what);
-    return set_kernel(in_graph(node), &kernel);
-  });
+  return guarded_launch([&] { return set_launch(in_graph(node), what); });
 }
 CUDA_EXPORT Status cuGraphExecKernelNodeSetParams_v2(void* exec, void* node,
                                                      const DriverKernelNode* what) {
-  return guarded_launch([&] {
-    if (what == nullptr) return kInvalidValue;
-    const KernelNode kernel = with_kernel(*what);
-    return set_kernel(in_exec(exec, node), &kernel);
-  });
+  return guarded_launch([&] { return set_launch(in_exec(exec, node), what); });
 }
+GUARDED(cuGraphEventRecordNodeSetEvent, (void* node, void* event),
+        set_event(in_graph(node), true, event))
+GUARDED(cuGraphEventWaitNodeSetEvent, (void* node, void* event),
+        set_event(in_graph(node), false, event))
+GUARDED(cuGraphExecEventRecordNodeSetEvent, (void* exec, void* node, void* event),
+        set_event(in_exec(exec, node), true, event))
+GUARDED(cuGraphExecEventWaitNodeSetEvent, (void* exec, void* node, void* event),
+        set_event(in_exec(exec, node), false, event))
+CUDA_EXPORT Status cuGraphKernelNodeSetAttribute(void* node, int attribute, const void* value) {
+  return guarded_launch([&] { return set_attribute(node, attribute, value); });
+}
+GUARDED(cuGraphKernelNodeCopyAttributes, (void* to, void* from), copy_attributes(to, from))
+GUARDED(cuGraphNodeSetParams, (void* node, const AnyDriverNode* what),
+        set_any(in_graph(node), what))
+GUARDED(cuGraphExecNodeSetParams, (void* exec, void* node, const AnyDriverNode* what),
+        set_any(in_exec(exec, node), what))
 GUARDED(cuGraphMemsetNodeSetParams, (void* node, const MemsetNode* what),
         set_set(in_graph(node), what))
 GUARDED(cuGraphExecMemsetNodeSetParams, (void* exec, void* node, const MemsetNode* what, void*),

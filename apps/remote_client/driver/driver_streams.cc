@@ -1,5 +1,6 @@
 // libcuda: streams, events, functions of the program, captures.
 #include "driver.h"
+#include "graph_calls.h"
 
 namespace partita::remote::shim {
 
@@ -12,8 +13,8 @@ STREAM_FUNCTION(cuStreamSynchronize, _ptsz, (void* stream),
                 { return session().streams.synchronise(number_of(stream)); })
 STREAM_FUNCTION(cuStreamQuery, _ptsz, (void* stream),
                 { return session().streams.query(number_of(stream)); })
-STREAM_FUNCTION(cuStreamWaitEvent, _ptsz, (void* stream, void* event, unsigned),
-                { return session().events.wait(number_of(stream), number_of(event)); })
+STREAM_FUNCTION(cuStreamWaitEvent, _ptsz, (void* stream, void* event, unsigned flags),
+                { return wait_for_event(stream, event, flags); })
 STREAM_FUNCTION(cuStreamGetFlags, _ptsz, (void* stream, unsigned* flags),
                 { return give(session().streams.flags(number_of(stream)), flags); })
 STREAM_FUNCTION(cuStreamGetPriority, _ptsz, (void* stream, int* priority),
@@ -49,8 +50,8 @@ CUDA_EXPORT Status cuEventCreate(void** event, unsigned flags) {
 GUARDED(cuEventDestroy_v2, (void* event), session().events.destroy(number_of(event)))
 STREAM_FUNCTION(cuEventRecord, _ptsz, (void* event, void* stream),
                 { return session().events.record(number_of(event), number_of(stream)); })
-STREAM_FUNCTION(cuEventRecordWithFlags, _ptsz, (void* event, void* stream, unsigned),
-                { return session().events.record(number_of(event), number_of(stream)); })
+STREAM_FUNCTION(cuEventRecordWithFlags, _ptsz, (void* event, void* stream, unsigned flags),
+                { return record_event(stream, event, flags); })
 GUARDED(cuEventQuery, (void* event), session().events.query(number_of(event)))
 GUARDED(cuEventSynchronize, (void* event), session().events.synchronise(number_of(event)))
 GUARDED(cuEventElapsedTime, (float* ms, void* from, void* to), tell_elapsed(ms, from, to))

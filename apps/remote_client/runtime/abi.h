@@ -94,6 +94,7 @@ struct AnyNode {  // cudaGraphNodeParams
     MemsetNode set;
     HostNode host;
     void* child;
+    void* event;
     MemoryNode memory;
     void* freed;
     BranchNode branch;

@@ -127,6 +127,28 @@ Status add_child(const Where& where, void* child) {
   });
 }
 
+static Status named_event(Status status) {
+  return named(status, "a node with an event that other processes may have");
+}
+
+Status add_event(const Where& where, void* event, bool records) {
+  return named_event(add(where, [&](std::uint64_t graph, client::Graphs::Nodes after) {
+    return session().graphs.add_event(graph, after, number_of(event), records);
+  }));
+}
+
+Status record_event(void* stream, void* event, unsigned flags) {
+  if (flags > kExternal) return kInvalidValue;
+  return named_event(
+      session().events.record(number_of(event), number_of(stream), flags == kExternal));
+}
+
+Status wait_for_event(void* stream, void* event, unsigned flags) {
+  if (flags > kExternal) return kInvalidValue;
+  return named_event(
+      session().events.wait(number_of(stream), number_of(event), flags == kExternal));
+}
+
 client::Got<PlainCopy> as_plain(const Copy3& copy) {
   const auto whole = [&](const Pitched& memory) {
     return (copy.extent.y <= 1 && copy.extent.z <= 1) || memory.pitch == copy.extent.x;
@@ -249,9 +271,10 @@ Status tell_kernel(void* node, KernelNode* what, bool by_host) {
 }
 
 Status tell_set(void* node, MemsetNode* what) {
-  const auto set = session().nodes.set_of(number_of(node));
-  if (!set) return set.error();
-  if (what == nullptr) return kInvalidValue;
+  const auto is = session().nodes.find(number_of(node));
+  if (!is) return is.error();
+  const auto set = client::operation_in<Set>(is->operation);
+  if (!set || what == nullptr) return kInvalidValue;
   *what = {.to = handle_of(set->to.value),
            .pitch = set->pitch,
            .value = set->value,
@@ -266,6 +289,15 @@ Status tell_host(void* node, HostNode* what) {
   if (!call) return named(call.error(), "parameters of a function that is being captured");
   if (what == nullptr) return kInvalidValue;
   *what = {call->function, call->data};
+  return kOk;
+}
+
+Status tell_event(void* node, bool records, void** event) {
+  const auto is = session().nodes.find(number_of(node));
+  if (!is) return is.error();
+  const std::uint64_t its = client::event_in(is->operation, records);
+  if (its == 0 || event == nullptr) return kInvalidValue;
+  *event = handle_of(its);
   return kOk;
 }
 
@@ -294,6 +326,10 @@ std::string label_of(const MadeNode& node) {
       return "child graph";
     case NodeKind::empty:
       return "empty";
+    case NodeKind::wait:
+      return "wait for an event";
+    case NodeKind::record:
+      return "record of an event";
     case NodeKind::allocate:
       return "memory";
     case NodeKind::release:
@@ -374,6 +410,18 @@ Status set_host(const At& at, const HostNode* what) {
                "nodes of a graph in a graph");
 }
 
+Status set_event(const At& at, bool records, void* event) {
+  return named(session().nodes.set_event(at, number_of(event), records),
+               "nodes of a graph in a graph, or an event that other processes may have");
+}
+
+Status set_other(const At& at, int type) {
+  int is = 0;
+  const Status status = at.exec == 0 ? tell_type(handle_of(at.node), &is) : kOk;
+  if (status != kOk || (at.exec == 0 && is != type)) return kInvalidValue;
+  return unsupported("other parameters of graphs in graphs and of memory");
+}
+
 Status set_enabled(const At& at, unsigned is) {
   return named(session().nodes.enable(at, is != 0),
                "nodes of a graph in a graph, or copies beside functions in one");
@@ -448,37 +496,19 @@ Status remove_node(void* node) {
                "destroying a node of a graph's memory, or of one that is being captured");
 }
 
-namespace {
-
-// Why a graph's nodes cannot be those of an executable graph.
-UpdateResult difference(const std::vector<MadeNode>& exec, const std::vector<MadeNode>& graph) {
-  constexpr int kTopology = 2, kType = 3, kParameters = 5;
-  if (exec.size() != graph.size()) return {kTopology, nullptr, nullptr};
-  std::map<std::uint64_t, std::uint64_t> pairs;
-  for (std::size_t i = 0; i < exec.size(); ++i) pairs[graph[i].number] = exec[i].number;
-  for (std::size_t i = 0; i < exec.size(); ++i) {
-    const MadeNode &was = exec[i], &is = graph[i];
-    void* const node = handle_of(is.number);
-    if (was.kind != is.kind) return {kType, node, nullptr};
-    if (was.after.size() != is.after.size()) return {kTopology, node, nullptr};
-    for (std::size_t at = 0; at < is.after.size(); ++at)
-      if (pairs[is.after[at]] != was.after[at]) return {kTopology, node, handle_of(is.after[at])};
-  }
-  return {kParameters, nullptr, nullptr};
-}
-
-}  // namespace
-
 Status update(void* exec, void* graph, UpdateResult* result) {
   constexpr int kSuccess = 0, kError = 1;
-  constexpr Status kUpdateFailure = 910;
-  const Status status = session().graphs.update(number_of(exec), number_of(graph));
+  const std::uint64_t old = number_of(exec), made = number_of(graph);
+  const Status status = named(session().graphs.update(old, made), "an update of so many copies");
   if (result == nullptr) return status;
   *result = {status == kOk ? kSuccess : kError, nullptr, nullptr};
-  if (status != kUpdateFailure) return status;
-  const auto was = session().nodes.all_of(number_of(exec));
-  const auto is = session().nodes.all_of(number_of(graph));
-  if (was && is) *result = difference(*was, *is);
+  if (status != client::kUpdateFailure) return status;
+  const auto found = client::difference(session(), old, made);
+  if (!found) return status;
+  // Of graphs in graphs it is not known here what differs.
+  const bool inside = found->what == client::Difference::kSame;
+  *result = {inside ? client::Difference::kParameters : found->what, handle_of(found->node),
+             handle_of(found->from)};
   return status;
 }
 

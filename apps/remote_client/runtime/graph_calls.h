@@ -38,6 +38,11 @@ Status add_copy(const Where& where, const PlainCopy& copy);
 Status add_set(const Where& where, const MemsetNode* what);
 Status add_host(const Where& where, const HostNode* what);
 Status add_child(const Where& where, void* child);
+// Of each launch; not of events that other processes may have.
+Status add_event(const Where& where, void* event, bool records);
+// `flags`: 1, as a node of the graph that the stream is captured into.
+Status record_event(void* stream, void* event, unsigned flags);
+Status wait_for_event(void* stream, void* event, unsigned flags);
 // A copy in space that is one run of bytes.
 client::Got<PlainCopy> as_plain(const Copy3& copy);
 
@@ -60,6 +65,9 @@ Status tell_child(void* node, void** graph);
 Status tell_kernel(void* node, KernelNode* what, bool by_host);
 Status tell_set(void* node, MemsetNode* what);
 Status tell_host(void* node, HostNode* what);
+Status tell_event(void* node, bool records, void** event);
+// node_attributes.cc; `into` and `given`: cudaLaunchAttributeValue.
+Status tell_attribute(void* node, int attribute, void* into);
 Status print_graph(void* graph, const char* path);
 
 // ---- what changes
@@ -74,6 +82,10 @@ Status set_copy(const At& at, const PlainCopy& copy);
 Status set_copy(const At& at, const Copy3* copy);
 Status set_set(const At& at, const MemsetNode* what);
 Status set_host(const At& at, const HostNode* what);
+Status set_event(const At& at, bool records, void* event);
+Status set_other(const At& at, int type);  // what nodes of this kind do does not change
+Status set_attribute(void* node, int attribute, const void* given);
+Status copy_attributes(void* to, void* from);
 Status set_enabled(const At& at, unsigned is);
 Status tell_enabled(const At& at, unsigned* is);
 struct EdgeList {

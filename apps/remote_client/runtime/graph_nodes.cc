@@ -90,6 +90,10 @@ CUDA_EXPORT Status cudaGraphMemcpyNodeGetParams(void* node, Copy3* what) {
 }
 GUARDED(cudaGraphMemsetNodeGetParams, (void* node, MemsetNode* what), tell_set(node, what))
 GUARDED(cudaGraphHostNodeGetParams, (void* node, HostNode* what), tell_host(node, what))
+GUARDED(cudaGraphEventRecordNodeGetEvent, (void* node, void** event), tell_event(node, true, event))
+GUARDED(cudaGraphEventWaitNodeGetEvent, (void* node, void** event), tell_event(node, false, event))
+GUARDED(cudaGraphKernelNodeGetAttribute, (void* node, int attribute, void* value),
+        tell_attribute(node, attribute, value))
 GUARDED(cudaGraphDebugDotPrint, (void* graph, const char* path, unsigned), print_graph(graph, path))
 
 // ---- what changes
@@ -109,6 +113,18 @@ CUDA_EXPORT Status cudaGraphExecKernelNodeSetParams(void* exec, void* node,
                                                     const KernelNode* what) {
   return guarded_launch([&] { return set_kernel(in_exec(exec, node), what); });
 }
+GUARDED(cudaGraphEventRecordNodeSetEvent, (void* node, void* event),
+        set_event(in_graph(node), true, event))
+GUARDED(cudaGraphEventWaitNodeSetEvent, (void* node, void* event),
+        set_event(in_graph(node), false, event))
+GUARDED(cudaGraphExecEventRecordNodeSetEvent, (void* exec, void* node, void* event),
+        set_event(in_exec(exec, node), true, event))
+GUARDED(cudaGraphExecEventWaitNodeSetEvent, (void* exec, void* node, void* event),
+        set_event(in_exec(exec, node), false, event))
+CUDA_EXPORT Status cudaGraphKernelNodeSetAttribute(void* node, int attribute, const void* value) {
+  return guarded_launch([&] { return set_attribute(node, attribute, value); });
+}
+GUARDED(cudaGraphKernelNodeCopyAttributes, (void* to, void* from), copy_attributes(to, from))
 GUARDED(cudaGraphMemsetNodeSetParams, (void* node, const MemsetNode* what),
         set_set(in_graph(node), what))
 GUARDED(cudaGraphExecMemsetNodeSetParams, (void* exec, void* node, const MemsetNode* what),
@@ -208,12 +224,12 @@ static Status set_any(const At& at, const AnyNode* what) {
       return set_set(at, &what->set);
     case client::NodeKind::call:
       return set_host(at, &what->host);
-    default: {
-      int type = 0;
-      const Status status = at.exec == 0 ? tell_type(handle_of(at.node), &type) : kOk;
-      if (status != kOk || (at.exec == 0 && type != what->type)) return kInvalidValue;
-      return unsupported("other parameters of graphs in graphs, of memory and of events");
-    }
+    case client::NodeKind::wait:
+      return set_event(at, false, what->event);
+    case client::NodeKind::record:
+      return set_event(at, true, what->event);
+    default:
+      return set_other(at, what->type);
   }
 }
 GUARDED(cudaGraphNodeSetParams, (void* node, AnyNode* what), set_any(in_graph(node), what))

@@ -155,6 +155,15 @@ GUARDED(cudaGraphAddChildGraphNode,
         (void** node, void* graph, void* const* after, std::size_t count, void* child),
         add_child({node, graph, after, count}, child))
 
+CUDA_EXPORT Status cudaGraphAddEventRecordNode(void** node, void* graph, void* const* after,
+                                               std::size_t count, void* event) {
+  return guarded([&] { return add_event({node, graph, after, count}, event, true); });
+}
+CUDA_EXPORT Status cudaGraphAddEventWaitNode(void** node, void* graph, void* const* after,
+                                             std::size_t count, void* event) {
+  return guarded([&] { return add_event({node, graph, after, count}, event, false); });
+}
+
 // The handle is the address of a word on the device, or what the device has in its place.
 CUDA_EXPORT Status cudaGraphConditionalHandleCreate(unsigned long long* handle, void* graph,
                                                     unsigned value, unsigned flags) {
@@ -198,6 +207,10 @@ CUDA_EXPORT Status cudaGraphAddNode_v2(void** node, void* graph, void* const* af
       return cudaGraphAddChildGraphNode(node, graph, after, count, what->child);
     case 5:
       return cudaGraphAddEmptyNode(node, graph, after, count);
+    case 6:
+      return cudaGraphAddEventWaitNode(node, graph, after, count, what->event);
+    case 7:
+      return cudaGraphAddEventRecordNode(node, graph, after, count, what->event);
     case 10:
       return cudaGraphAddMemAllocNode(node, graph, after, count, &what->memory);
     case 11:
@@ -205,7 +218,7 @@ CUDA_EXPORT Status cudaGraphAddNode_v2(void** node, void* graph, void* const* af
     case 13:
       return guarded([&] { return add_branch({node, graph, after, count}, what->branch); });
     default:
-      return unsupported("cudaGraphAddNode (events, semaphores)");
+      return unsupported("cudaGraphAddNode (semaphores)");
   }
 }
 #if PARTITA_CUDART >= 13
@@ -219,8 +232,10 @@ CUDA_EXPORT Status cudaGraphAddNode(void** node, void* graph, void* const* after
   return cudaGraphAddNode_v2(node, graph, after, nullptr, count, what);
 }
 #endif
-GUARDED(cudaGraphInstantiateWithFlags, (void** exec, void* graph, unsigned long long),
-        give(session().graphs.instantiate(number_of(graph)), exec))
+GUARDED(cudaGraphInstantiateWithFlags, (void** exec, void* graph, unsigned long long flags),
+        give(session().graphs.instantiate(number_of(graph), flags), exec))
+GUARDED(cudaGraphExecGetFlags, (void* exec, unsigned long long* flags),
+        give(session().graphs.flags(number_of(exec)), flags))
 CUDA_EXPORT Status cudaGraphInstantiate(void** exec, void* graph, unsigned long long flags) {
   return cudaGraphInstantiateWithFlags(exec, graph, flags);
 }

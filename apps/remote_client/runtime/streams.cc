@@ -1,7 +1,7 @@
 // Streams, events and functions of the program in their order.
 #include <algorithm>
 
-#include "abi.h"
+#include "graph_calls.h"
 
 namespace partita::remote::shim {
 namespace {
@@ -36,8 +36,8 @@ STREAM_FUNCTION(cudaStreamSynchronize, _ptsz, (void* stream),
                 { return session().streams.synchronise(number_of(stream)); })
 STREAM_FUNCTION(cudaStreamQuery, _ptsz, (void* stream),
                 { return session().streams.query(number_of(stream)); })
-STREAM_FUNCTION(cudaStreamWaitEvent, _ptsz, (void* stream, void* event, unsigned),
-                { return session().events.wait(number_of(stream), number_of(event)); })
+STREAM_FUNCTION(cudaStreamWaitEvent, _ptsz, (void* stream, void* event, unsigned flags),
+                { return wait_for_event(stream, event, flags); })
 STREAM_FUNCTION(cudaStreamGetFlags, _ptsz, (void* stream, unsigned* flags),
                 { return give(session().streams.flags(number_of(stream)), flags); })
 STREAM_FUNCTION(cudaStreamGetPriority, _ptsz, (void* stream, int* priority),
@@ -57,8 +57,8 @@ GUARDED(cudaEventCreateWithFlags, (void** event, unsigned flags), create_event(e
 GUARDED(cudaEventDestroy, (void* event), session().events.destroy(number_of(event)))
 STREAM_FUNCTION(cudaEventRecord, _ptsz, (void* event, void* stream),
                 { return session().events.record(number_of(event), number_of(stream)); })
-STREAM_FUNCTION(cudaEventRecordWithFlags, _ptsz, (void* event, void* stream, unsigned),
-                { return session().events.record(number_of(event), number_of(stream)); })
+STREAM_FUNCTION(cudaEventRecordWithFlags, _ptsz, (void* event, void* stream, unsigned flags),
+                { return record_event(stream, event, flags); })
 GUARDED(cudaEventSynchronize, (void* event), session().events.synchronise(number_of(event)))
 GUARDED(cudaEventQuery, (void* event), session().events.query(number_of(event)))
 GUARDED(cudaEventElapsedTime, (float* ms, void* from, void* to), tell_elapsed(ms, from, to))

@@ -503,7 +503,11 @@ Answered<void> CpuBackend::enqueue(Id id, server::StreamWork work) {
   if (std::holds_alternative<server::CopyOutWork>(work)) places_.request_ended(false);
   std::vector<Item> items;
   if (const auto* graph = std::get_if<server::GraphWork>(&work)) {
-    if (Answered<void> ok = add_items(id, graphs_.at(graph->graph), items); !ok) return ok;
+    const Answered<void> ok = add_items(id, graphs_.at(graph->graph), items);
+    for (Item& item : items)  // nothing comes of what would have been recorded
+      if (auto* record = std::get_if<Record>(&item); record != nullptr && !ok)
+        shared_->reach(*record->here);
+    if (!ok) return ok;
   } else {
     Answered<Item> item = item_of(id, std::move(work));
     if (!item) return tl::unexpected<Refused>(item.error());

@@ -129,9 +129,9 @@ Answered<void> CudaBackend::enqueue(Id id, server::StreamWork work) {
             return outcome_of(what, libraries_.call(what, stream.stream));
           if constexpr (std::is_same_v<Work, server::LaunchWork>) return launch(id, stream, what);
           if constexpr (std::is_same_v<Work, server::RecordWork>)
-            return events_.record(stream.stream, what.event);
+            return events_.record(stream.stream, what.event, capturing_ != nullptr);
           if constexpr (std::is_same_v<Work, server::WaitWork>)
-            return events_.wait(stream.stream, what.event);
+            return events_.wait(stream.stream, what.event, capturing_ != nullptr);
           if constexpr (std::is_same_v<Work, server::GraphWork>) {
             const Graph& graph = graphs_.at(what.graph);
             if (graph.exec == nullptr) return enqueue_nodes(id, graph.spec);

@@ -233,19 +233,21 @@ void Events::destroy(Id id) {
   events_.erase(id);
 }
 
-Answered<void> Events::record(abi::Stream stream, Id id) {
+Answered<void> Events::record(abi::Stream stream, Id id, bool node) {
   Event& event = events_.at(id);
-  Answered<void> ok =
-      context_.done("cuEventRecord", context_.api().cuEventRecord(event.event, stream));
+  Answered<void> ok = context_.done(
+      "cuEventRecord",
+      context_.api().cuEventRecordWithFlags(event.event, stream, node ? abi::kExternalEvent : 0));
   if (ok) event.recorded = true;
   return ok;
 }
 
-Answered<void> Events::wait(abi::Stream stream, Id id) {
+Answered<void> Events::wait(abi::Stream stream, Id id, bool node) {
   const Event& event = events_.at(id);
-  if (!event.recorded) return {};
-  return context_.done("cuStreamWaitEvent",
-                       context_.api().cuStreamWaitEvent(stream, event.event, 0));
+  if (!event.recorded && !node) return {};
+  return context_.done(
+      "cuStreamWaitEvent",
+      context_.api().cuStreamWaitEvent(stream, event.event, node ? abi::kExternalEvent : 0));
 }
 
 bool Events::finished(Id id) {

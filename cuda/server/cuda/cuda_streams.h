@@ -93,8 +93,10 @@ class Events {
 
   server::Answered<server::Id> create(const server::EventSpec& spec);
   void destroy(server::Id id);
-  server::Answered<void> record(abi::Stream stream, server::Id id);
-  server::Answered<void> wait(abi::Stream stream, server::Id id);  // for the last record, if any
+  // `node`: of the graph that the stream is captured into, at each of its launches.
+  server::Answered<void> record(abi::Stream stream, server::Id id, bool node = false);
+  // For the last record, if any.
+  server::Answered<void> wait(abi::Stream stream, server::Id id, bool node = false);
   bool finished(server::Id id);
   server::Answered<std::uint64_t> elapsed(server::Id from, server::Id to);
   void watch(server::Id id, std::uint64_t tag);

@@ -43,6 +43,7 @@ inline constexpr unsigned kReadAsInteger = 1, kNormalizedPlaces = 2;
 inline constexpr int kConditionalNode = 13;
 inline constexpr unsigned kAssignDefault = 1, kSetDependencies = 1;
 inline constexpr unsigned kStreamNonBlocking = 1, kEventDisableTiming = 2;
+inline constexpr unsigned kExternalEvent = 1;  // of records and waits: as a node of a capture
 inline constexpr unsigned kHostPortable = 1, kHostMapped = 2;
 inline constexpr unsigned kWaitEqual = 1;
 inline constexpr int kCaptureThreadLocal = 1;

@@ -88,6 +88,8 @@ struct DriverApi {
   Return (*cuEventCreate)(abi::Event*, unsigned) = find("cuEventCreate");
   Return (*cuEventDestroy_v2)(abi::Event) = find("cuEventDestroy_v2");
   Return (*cuEventRecord)(abi::Event, abi::Stream) = find("cuEventRecord");
+  Return (*cuEventRecordWithFlags)(abi::Event, abi::Stream,
+                                   unsigned) = find("cuEventRecordWithFlags");
   Return (*cuEventQuery)(abi::Event) = find("cuEventQuery");
   Return (*cuEventSynchronize)(abi::Event) = find("cuEventSynchronize");
   Return (*cuEventElapsedTime)(float*, abi::Event, abi::Event) = find("cuEventElapsedTime");

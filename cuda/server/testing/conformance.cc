@@ -223,6 +223,7 @@ class Suite : private ConformanceBench {
     }
     backend_.destroy(ObjectKind::graph, graph);
     graph_on_the_device();
+    for (const bool whole : {true, false}) events_of_graph(whole);
   }
   // Nothing in it comes back to the client: a back end may hand it over whole.
   void graph_on_the_device() {
@@ -237,6 +238,53 @@ class Suite : private ConformanceBench {
       expect(first(kDefaultStream) == 6, "a graph of the device did something else");
       backend_.destroy(ObjectKind::graph, graph);
     }
+  }
+
+  // Its nodes record and wait at each launch; `whole`: nothing in it comes back to the client.
+  void events_of_graph(bool whole) {
+    zero();
+    const Id one = must(backend_.create(StreamSpec{false, 0}), "a stream");
+    const Id two = must(backend_.create(StreamSpec{false, 0}), "a stream");
+    const Id before = must(backend_.create(EventSpec{true}), "an event");
+    const Id inside = must(backend_.create(EventSpec{true}), "an event");
+    GraphSpec spec;
+    spec.nodes.push_back({WaitWork{before}, false, {}});
+    spec.nodes.push_back({adding(at_, 1, 2), false, {0}});
+    spec.nodes.push_back({RecordWork{inside}, false, {1}});
+    if (!whole) spec.nodes.push_back({HoldWork{9}, false, {2}});
+    spec.nodes.push_back({adding(at_, 1, 10), false, {whole ? 2U : 3U}});
+    const Id graph = must(backend_.create(spec), "a graph with events");
+    const auto is_held = [this](std::uint64_t tag) {
+      const bool held = until([&] { return !held_.empty() && held_.front().tag == tag; });
+      expect(held, "a stream was not held");
+      return held;
+    };
+    const auto resume = [this] {
+      backend_.resume(held_.front().hold);
+      held_.clear();
+    };
+    for (std::uint32_t round = 0; round < 2; ++round) {
+      enqueue(two, HoldWork{8});
+      enqueue(two, RecordWork{before});
+      enqueue(one, GraphWork{graph});
+      if (!is_held(8)) return;
+      expect(!backend_.finished(ObjectKind::event, inside), "a graph's record came too early");
+      expect(first(kDefaultStream) == round * 12, "a graph did not wait for an event");
+      resume();
+      if (!whole) {
+        if (!is_held(9)) return;
+        expect(backend_.finished(ObjectKind::event, inside), "a graph's record did not come");
+        expect(!backend_.finished(ObjectKind::stream, one), "a held graph is finished");
+        expect(first(kDefaultStream) == round * 12 + 2, "a graph is not where its record is");
+        resume();
+      }
+      expect(settle(one) && first(kDefaultStream) == round * 12 + 12, "a graph with events");
+      expect(backend_.finished(ObjectKind::event, inside), "a graph's record did not come");
+    }
+    expect(backend_.elapsed(before, inside).has_value(), "no time between records of graphs");
+    backend_.destroy(ObjectKind::graph, graph);
+    for (const Id event : {before, inside}) backend_.destroy(ObjectKind::event, event);
+    for (const Id stream : {one, two}) backend_.destroy(ObjectKind::stream, stream);
   }
 
   void objects() {

@@ -193,10 +193,14 @@ Answered<void> FakeBackend::enqueue(Id stream, StreamWork work) {
     CHECK(events_.contains(wait->event));
     item.record = events_[wait->event].last;
   }
-  if (const auto* graph = std::get_if<GraphWork>(&work)) {
-    CHECK(graphs_.contains(graph->graph));
-    for (const GraphSpec::Node& node : graphs_[graph->graph].nodes)
-      if (!node.empty) push(stream, {node.work});
+  // Nodes that always run go in at once: records and waits are those of this launch.
+  const auto* const graph = std::get_if<GraphWork>(&work);
+  const auto* const branch = std::get_if<BranchWork>(&work);
+  CHECK(graph == nullptr || graphs_.contains(graph->graph));
+  if (graph != nullptr || (branch != nullptr && branch->kind == kOnce)) {
+    const GraphSpec& nodes = graph != nullptr ? graphs_[graph->graph] : *branch->bodies.front();
+    for (const GraphSpec::Node& node : nodes.nodes)
+      if (!node.empty) CHECK(enqueue(stream, node.work).has_value());
     return {};
   }
   item.what = std::move(work);

@@ -92,7 +92,10 @@ class Reader {
   }
   template <OtherNode Op>
   void on(const Op& op) {
-    if (const auto capture = capture_of(streams_, op.stream.value)) add(*capture->graph, {});
+    node(op.stream);
+  }
+  void node(StreamHandle stream) {
+    if (const auto capture = capture_of(streams_, stream.value)) add(*capture->graph, {});
   }
 
   void on(const CaptureBegin& op) {
@@ -101,9 +104,11 @@ class Reader {
     streams_[op.stream.value] = capture;
   }
   void on(const EventRecord& op) {
+    if ((op.flags & kExternal) != 0) return node(op.stream);
     events_[op.event.value] = capture_of(streams_, op.stream.value);
   }
   void on(const StreamWaitEvent& op) {
+    if ((op.flags & kExternal) != 0) return node(op.stream);
     if (auto capture = capture_of(events_, op.event.value))
       streams_[op.stream.value] = std::move(capture);
   }

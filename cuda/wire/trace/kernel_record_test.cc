@@ -95,6 +95,16 @@ TEST(KernelRecord, GraphsMadeNodeByNode) {
   EXPECT_EQ(sent.recorded(), "pq pq rq pp");
 }
 
+TEST(KernelRecord, EventsAreNodesOfCaptures) {
+  const auto r = Sent::frame(launch(3));
+  Sent sent;
+  sent.send(CaptureBegin{{1}, 0, {}, {}, {}}).send(launch(1));
+  sent.send(EventRecord{{7}, {1}, kExternal}).send(StreamWaitEvent{{1}, {7}, kExternal});
+  sent.send(launch(2)).send(CaptureEnd{{1}, {5}}).send(GraphInstantiate{{5}, {6}});
+  sent.send(GraphSet{{}, {6}, 3, r}).send(GraphLaunch{{6}, {1}}).send(Fence{});
+  EXPECT_EQ(sent.recorded(), "pr");
+}
+
 // A node that is disabled is not recorded, whatever becomes of it; nor is one that is gone.
 TEST(KernelRecord, NodesThatDoNothing) {
   const auto p = Sent::frame(launch(1)), q = Sent::frame(launch(2)), r = Sent::frame(launch(3));

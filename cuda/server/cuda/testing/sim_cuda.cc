@@ -159,6 +159,15 @@ Return launch(abi::Function function, const Shape& shape, abi::Stream stream,
   return push(stream, std::move(item));
 }
 
+// A record or a wait as a node of what is captured.
+Return add_event(abi::Stream stream, unsigned flags, std::function<Return(abi::Stream)> does) {
+  const SimStream* const on = stream_of(stream);
+  if (flags != abi::kExternalEvent || on == nullptr || on->captured == nullptr ||
+      on->captured->around != nullptr)
+    return wrong(kInvalid, "an event as a node where nothing is captured, or of a body");
+  return push(stream, {.at_launch = std::move(does)});
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -482,9 +491,12 @@ Return cuStreamSynchronize(abi::Stream handle) {
   while (code == kNotReady) code = cuStreamQuery(handle);
   return code;
 }
-Return cuStreamWaitEvent(abi::Stream stream, abi::Event handle, unsigned) {
+Return cuStreamWaitEvent(abi::Stream stream, abi::Event handle, unsigned flags) {
   auto* const event = reinterpret_cast<SimEvent*>(handle);
   if (!world().events.contains(event)) return wrong(kBadHandle, "an event that is not there");
+  if (flags != 0)
+    return add_event(stream, flags,
+                     [handle](abi::Stream on) { return cuStreamWaitEvent(on, handle, 0); });
   return push(stream, {{}, [done = event->done] { return *done; }});
 }
 Return cuStreamWaitValue32_v2(abi::Stream stream, DevicePointer at, std::uint32_t value,
@@ -513,6 +525,10 @@ Return cuEventRecord(abi::Event handle, abi::Stream stream) {
                 event->at = world().clock += 1;
                 return kOk;
               }});
+}
+Return cuEventRecordWithFlags(abi::Event handle, abi::Stream stream, unsigned flags) {
+  if (flags == 0) return cuEventRecord(handle, stream);
+  return add_event(stream, flags, [handle](abi::Stream on) { return cuEventRecord(handle, on); });
 }
 Return cuEventQuery(abi::Event handle) {
   if (const Return code = closed(); code != kOk) return code;

@@ -177,7 +177,9 @@ Return cuGraphLaunch(abi::GraphExec exec, abi::Stream stream) {
   auto* const made = reinterpret_cast<SimExec*>(exec);
   if (!world().execs.contains(made)) return wrong(kBadHandle, "a graph that is not there");
   for (const Item& item : made->items)
-    if (const Return code = push(stream, item); code != kOk) return code;
+    if (const Return code = item.at_launch ? item.at_launch(stream) : push(stream, item);
+        code != kOk)
+      return code;
   return kOk;
 }
 

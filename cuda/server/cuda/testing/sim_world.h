@@ -38,6 +38,8 @@ struct Item {
   std::vector<std::pair<DevicePointer, std::size_t>> uses = {};
   std::uint64_t serial = 0;
   const void* array = nullptr;  // that it uses
+  // Of a node with an event: in its place, whenever the graph is launched.
+  std::function<Return(abi::Stream)> at_launch = {};
 };
 struct SimGraph {
   std::vector<Item> items = {};
