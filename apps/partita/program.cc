@@ -240,7 +240,9 @@ std::optional<Exit> parse(Context& context, CLI::App& app, int argc, char** argv
     return std::nullopt;
   } catch (const CLI::Success& wanted) {  // --help, --version
     app.exit(wanted);
-    return Exit::done;
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return Exit::done;
+    refusal(context, "standard output: cannot write all of it");
+    return Exit::environment;
   } catch (const CLI::ParseError& error) {
     return refuse(context, app, error);
   }
