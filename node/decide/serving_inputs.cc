@@ -111,8 +111,8 @@ Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEnt
   if (!folder) text = TRY(read_input(files, file.flag, file.path));
   if (has_points(text)) {
     const auto points = TRY(llm::parse_points(file.path, text));
-    auto engines = TRY(llm::engines_of(points, of_gpu(entry.gpu),
-                                       file.models ? *file.models : models_of(points)));
+    auto engines = TRY(
+        llm::engines_of(points, of_gpu(entry.gpu), file.models ? *file.models : models_of(points)));
     for (auto& [model, found] : engines.engines)
       entry.engines[model].insert(entry.engines[model].end(), found.begin(), found.end());
     if (file.notes) {
@@ -121,9 +121,8 @@ Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEnt
     }
     return {};
   }
-  profile::ProfileTable profiles =
-      TRY(folder ? load_parvagpu_directory(files, file.flag, file.path)
-                 : profiles_in(file.path, text, entry.gpu));
+  profile::ProfileTable profiles = TRY(folder ? load_parvagpu_directory(files, file.flag, file.path)
+                                              : profiles_in(file.path, text, entry.gpu));
   for (auto& [model, workload] : profiles)
     if (!entry.profiles.emplace(model, std::move(workload)).second)
       return bad_input(file.flag + " " + file.path,

@@ -563,8 +563,8 @@ class LiveRun {
     server_ = TRY(api::Server::start(desk_, std::move(options)));
     // The socket is the one where who commands this node has a role.
     const std::vector<std::string> all = server_->addresses();
-    const auto local = std::ranges::find_if(
-        all, [](const std::string& one) { return one.starts_with("unix:"); });
+    const auto local =
+        std::ranges::find_if(all, [](const std::string& one) { return one.starts_with("unix:"); });
     tell_address(context_, node_.open, node_.state, local == all.end() ? all.front() : *local);
     for (const std::string& address : all) say("its API is at " + address);
     return {};

@@ -357,12 +357,12 @@ std::string services_table(const control::Snapshot& state) {
   Table table = headed(
       "SERVICE|RATE /s|FORECAST|PLANNED /s|CAN CARRY /s|SLO ms|P99 ms|IN SLO|READY|VERDICT|");
   for (const control::ServiceNow& one : state.services)
-    table.rows.push_back(
-        {one.name, number_or_dash(one.rate_rps), number_or_dash(one.forecast_rps),
-         number_text(one.planned_rps), number_text(one.is.can_carry_rps),
-         number_text(one.slo.value), number_or_dash(one.p99_ms),
-         one.attainment ? decide::percent(*one.attainment) : std::string("-"),
-         fmt::format("{}", one.ready_workers), control::to_string(one.is.verdict), one.is.why});
+    table.rows.push_back({one.name, number_or_dash(one.rate_rps), number_or_dash(one.forecast_rps),
+                          number_text(one.planned_rps), number_text(one.is.can_carry_rps),
+                          number_text(one.slo.value), number_or_dash(one.p99_ms),
+                          one.attainment ? decide::percent(*one.attainment) : std::string("-"),
+                          fmt::format("{}", one.ready_workers), control::to_string(one.is.verdict),
+                          one.is.why});
   std::string colds;
   for (const control::ServiceNow& one : state.services)
     if (one.is.cold) colds += one.name + ": " + actuate::to_string(*one.is.cold) + "\n";
