@@ -777,7 +777,7 @@ CLI::Option* add_tariff_flags(CLI::App& command, decide::TariffFiles& files) {
   return prices;
 }
 
-Result<Seconds> parse_duration(const std::string& flag, const std::string& text) {
+Result<Seconds> parse_duration(const std::string& flag, const std::string& text, Seconds most) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [unit, error] = std::from_chars(text.data(), end, value);
@@ -787,12 +787,13 @@ Result<Seconds> parse_duration(const std::string& flag, const std::string& text)
   if (suffix == "ms") scale = 1e-3;
   if (suffix == "m") scale = 60;
   if (suffix == "h") scale = 3600;
+  if (suffix == "d" && most > kMaxDuration) scale = 86'400;
   if (error != std::errc{} || scale == 0)
     return bad_input(flag, fmt::format("'{}' is not a duration such as 60s, 5m or 500ms", text));
   const Seconds duration{value * scale};
-  if (!(duration.value > 0 && duration <= kMaxDuration))
-    return bad_input(flag, fmt::format("'{}' is not between 0 and {} s (excluding 0)", text,
-                                       kMaxDuration.value));
+  if (!(duration.value > 0 && duration <= most))
+    return bad_input(
+        flag, fmt::format("'{}' is not between 0 and {} s (excluding 0)", text, most.value));
   return duration;
 }
 

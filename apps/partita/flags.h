@@ -166,9 +166,11 @@ Command runs(CLI::App* command, const std::shared_ptr<Flags>& flags, Run run,
 // --prices, which it returns, and --carbon-price.
 CLI::Option* add_tariff_flags(CLI::App& command, decide::TariffFiles& files);
 
-// "60s", "5m", "2h", "500ms" or plain seconds; positive and at most kMaxDuration.
-inline constexpr Seconds kMaxDuration{1e6};
-Result<Seconds> parse_duration(const std::string& flag, const std::string& text);
+// "60s", "5m", "2h", "500ms" or plain seconds; positive and at most `most`: what is waited for
+// kMaxDuration, what clocks are only compared with (leases, deadlines) kMaxTerm, and days, "7d".
+inline constexpr Seconds kMaxDuration{1e6}, kMaxTerm{1e9};
+Result<Seconds> parse_duration(const std::string& flag, const std::string& text,
+                               Seconds most = kMaxDuration);
 Result<std::int64_t> parse_nanos(const std::string& flag, const std::string& text);
 
 }  // namespace partita::cli

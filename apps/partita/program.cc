@@ -183,11 +183,20 @@ std::string taken_for(const CLI::App& app) {
   return fmt::format("; for a {} `partita {}` takes {}", document, form->verb, flag);
 }
 
+// Whether a flag that a command does not have is one of those in front of all, such as --server.
+bool of_the_program(const CLI::App& app, const std::string& flag) {
+  const CLI::App* root = &app;
+  while (root->get_parent() != nullptr) root = root->get_parent();
+  return root->get_option_no_throw(flag) != nullptr;
+}
+
 // "unknown command 'plna'; did you mean 'plan'?", and the same for flags.
 std::string unknown_word(const CLI::App& app, const std::string& word) {
   std::vector<std::string> flags;
   for (const FlagDoc& flag : describe(app).flags)
     flags.insert(flags.end(), flag.names.begin(), flag.names.end());
+  if (word.starts_with('-') && of_the_program(app, word.substr(0, word.find('='))))
+    return fmt::format("{}: goes before the command", word);
   if (word.starts_with('-'))
     return fmt::format("{}: unknown flag{}{}", word, did_you_mean(word, flags), taken_for(app));
   const std::vector<std::string> names = names_below(app);
@@ -231,7 +240,9 @@ std::optional<Exit> parse(Context& context, CLI::App& app, int argc, char** argv
     return std::nullopt;
   } catch (const CLI::Success& wanted) {  // --help, --version
     app.exit(wanted);
-    return Exit::done;
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return Exit::done;
+    refusal(context, "standard output: cannot write all of it");
+    return Exit::environment;
   } catch (const CLI::ParseError& error) {
     return refuse(context, app, error);
   }

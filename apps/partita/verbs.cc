@@ -87,7 +87,8 @@ std::string kind_of(Files& files, const std::string& file) {
   const auto text = files.read(file);
   if (text && file.ends_with(".csv")) {
     const auto columns = profile::csv_cells(text->substr(0, text->find_first_of("\r\n")));
-    return columns && std::ranges::count(*columns, "model") > 0 ? "Profiles" : "CSV";
+    const auto has = [&](const char* name) { return std::ranges::count(*columns, name) > 0; };
+    return columns && has("model") && (has("gpcs") || has("processes")) ? "Profiles" : "CSV";
   }
   if (!text || text->find("kind") == std::string::npos) return {};
   const auto document = parse_document(file, *text);
@@ -107,7 +108,7 @@ std::ptrdiff_t count(const Words& words, std::string_view name, std::string_view
 }
 
 bool two_words_first_or_last(const Words& words) {
-  const auto plain = [](const std::string& word) { return !word.starts_with('-'); };
+  const auto plain = [](const std::string& word) { return word == "-" || !word.starts_with('-'); };
   return !words.empty() && (plain(words.front()) || (words.size() > 1 && plain(words.back()) &&
                                                      plain(words[words.size() - 2])));
 }

@@ -115,6 +115,7 @@ Result<std::string> rollback_name(const Doors& doors) {
 
 Result<void> drain(const Doors& doors, const std::vector<std::string>& devices, Seconds timeout,
                    const ApplyObserver& observe) {
+  TRY(doors.files.make_directories(doors.state_dir));
   Journal journal = TRY(Journal::open(doors.files, journal_path(doors.state_dir)));
   NodeBrain brain(devices, timeout, doors.catalogue);
   TRY(run_real(brain, doors, journal, observe));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -102,8 +103,11 @@ Wanted wanted_of(const device::NodeState& state, const Assignment& assignment) {
     }
     if (!gpus.empty()) ++groups;
   }
+  device::NodeState own = state;  // what is lent is its owner's, and goes with the lease
+  for (device::GpuState& gpu : own.gpus)
+    std::erase_if(gpu.instances, std::mem_fn(&device::Instance::lent));
   const Wanted rest = wanted_state(
-      state,
+      own,
       [&](const std::string& uuid) {
         const auto found = segments.find(uuid);
         return found == segments.end() ? Segment{} : found->second;

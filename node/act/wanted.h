@@ -44,7 +44,7 @@ bool is_there(const device::NodeState& state, const std::string& device);
 
 Wanted wanted_of(const plan::Judged<plan::ServingPlan>& plan);
 // Exactly this state on exactly these GPUs, of its whole instances: a GPU without any, or with MIG
-// off, is wanted empty. Lost GPUs are not wanted. A GPU without UUID may be any of its model.
+// off, is wanted empty; nothing lent or lost is wanted. A GPU without UUID may be any of its model.
 Wanted wanted_of(const device::NodeState& state, const Assignment& assignment);
 // The same for a document that people hand in, with the occupants it names.
 Wanted wanted_of(const device::StateDocument& document);

@@ -96,8 +96,8 @@ void AgentDesk::lease(LeaseCall call, std::function<void(Result<std::string>)> a
 
 void AgentDesk::queue(queue::Call call, std::function<void(Result<std::string>)> answer) {
   if (queue_) return queue_(std::move(call), std::move(answer));
-  answer(failed(
-      {ErrorCode::not_supported, "this agent hosts no queue; `partita agent --queue` does", ""}));
+  answer(failed({ErrorCode::not_supported,
+                 "this agent hosts no queue; `partita agent --host-queue` does", ""}));
 }
 
 void AgentDesk::fleet(FleetCall call, std::function<void(Result<std::string>)> answer) {

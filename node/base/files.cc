@@ -219,6 +219,17 @@ int take_lock(int fd) {
 
 }  // namespace
 
+namespace {
+
+// What pipes of the shell, <(...), have said: each can be read once, and its descriptor is of the
+// whole process.
+std::map<std::pair<dev_t, ino_t>, std::string>& heard_of_pipes() {
+  static std::map<std::pair<dev_t, ino_t>, std::string> heard;
+  return heard;
+}
+
+}  // namespace
+
 Result<std::string> read_standard_input() { return read_bounded(STDIN_FILENO, "standard input"); }
 
 // Opened without waiting, so that a FIFO that nobody writes is refused rather than waited for.
@@ -236,7 +247,10 @@ Result<std::string> RealFiles::read(const std::string& path) {
   if (!S_ISREG(info.st_mode)) {
     if (!unnamed_pipe(file.get()))
       return environment_error(path, "is no regular file; `-` reads standard input");
+    const auto [heard, first] = heard_of_pipes().try_emplace({info.st_dev, info.st_ino});
+    if (!first) return heard->second;
     ::fcntl(file.get(), F_SETFL, 0);  // wait for its writer
+    return heard->second = TRY(read_bounded(file.get(), path));
   }
   return read_bounded(file.get(), path);
 }

@@ -103,6 +103,13 @@ class Crowding {
     return true;
   }
 
+  // Whether a GPU that may be lost would take two instances of one service with it.
+  bool lost_together(const std::vector<plan::PlannedInstance>& there,
+                     const plan::PlannedInstance& one) const {
+    return problem_.survive > 0 &&
+           std::ranges::count(there, one.service, &plan::PlannedInstance::service) > 0;
+  }
+
   // Somewhere on a GPU in use, else on one more.
   void stand_in(const std::string& model, plan::PlannedInstance instance) {
     const hw::GpuModel& gpu = model_of(model);
@@ -110,7 +117,7 @@ class Crowding {
     int spare = 0;
     for (auto& [key, crowd] : crowds_) {
       spare = std::max(spare, key.first + 1);
-      if (key.second != model) continue;
+      if (key.second != model || lost_together(stays_[key], instance)) continue;
       for (const int start : starts) {
         instance.start = start;
         if (!fits(model, crowd.there, instance)) continue;

@@ -269,6 +269,15 @@ TEST(BetweenPlans, ServicesKeepApartMeanwhile) {
   EXPECT_EQ(between(problem, from, to).gpus, 2);
 }
 
+TEST(BetweenPlans, SparesAreNotLostTogetherMeanwhile) {
+  auto problem = problem_of({{}, {}});
+  const auto from = plan_on({{on("1g.10gb", 0, "s0")}, {on("1g.10gb", 0, "s0")}});
+  const auto to = plan_on({{on("7g.80gb", 0, "s1")}, {on("1g.10gb", 0, "s0")}});
+  EXPECT_EQ(between(problem, from, to).gpus, 2);  // beside the other
+  problem.survive = 1;
+  EXPECT_EQ(between(problem, from, to).gpus, 3);
+}
+
 using Multiset = std::map<std::tuple<std::string, std::string, int, int>, int>;
 Multiset instances_of(const plan::ServingPlan& plan) {
   Multiset all;
@@ -296,7 +305,8 @@ TEST(PlanDay, NoServiceFallsShortThroughAnyChange) {
     for (auto& service : rates)
       for (const int minute : {0, 300, 700, 1100})
         if (rng.below(3) > 0) service.push_back({minute, Rps{1 + 1500 * rng.uniform()}});
-    const auto problem = problem_of(rates);
+    auto problem = problem_of(rates);
+    problem.survive = round % 2;
     const plan::DayPlan day = day_of(problem);
     for (std::size_t p = 0; p < day.periods.size() && day.periods.size() > 1; ++p) {
       const auto& before = day.periods[(p + day.periods.size() - 1) % day.periods.size()];

@@ -150,6 +150,7 @@ TEST(Found, MissesTooRareToBeSeenAreRefused) {
   const auto refused = planned(problem_of({"resnet50", 100, 200, 99.99999}));
   ASSERT_FALSE(refused.plan);
   EXPECT_EQ(refused.refusals[0].constraint, "percentile");
+  EXPECT_FALSE(plan::proven(refused.refusals));
   EXPECT_TRUE(planned(problem_of({"resnet50", 100, 200, 99.999})).plan);
 }
 

@@ -22,8 +22,24 @@ namespace {
 
 constexpr double kMostBins = 1'000'000;
 
-Result<plan::Terms> power_service(const std::string& file, const plan::Service& service) {
-  const std::string where = fmt::format("{}:{}", file, service.line);
+// Whether a plan for Poisson arrivals is on the safe side.
+bool as_even_as_poisson(const plan::Arrivals& arrivals) {
+  const auto* const gamma = std::get_if<plan::GammaArrivals>(&arrivals);
+  return plan::is_poisson(arrivals) || std::holds_alternative<plan::EvenArrivals>(arrivals) ||
+         (gamma != nullptr && gamma->cv <= 1);
+}
+
+Result<plan::Terms> power_service(const PowerFiles& names, const plan::Service& service) {
+  const std::string where = fmt::format("{}:{}", names.services, service.line);
+  if (names.promise == plan::PowerPromise::queueing &&
+      !as_even_as_poisson(service.traffic.arrivals))
+    return bad_input(where, fmt::format("service {} declares arrivals ({}); power is planned for "
+                                        "Poisson arrivals only",
+                                        service.name, plan::to_string(service.traffic.arrivals)));
+  if (names.promise && (plan::adds_up(service) || service.pipeline))
+    return bad_input(where, fmt::format("service {} is of kind llm, a pipeline or has 'models', "
+                                        "which are not planned for with power",
+                                        service.name));
   if (service.min_replicas > 1 || service.spread || !service.avoid.empty())
     return bad_input(where, "min_replicas and anti_affinity are not planned for with power");
   if (!(service.rate.value > 0))
@@ -38,14 +54,14 @@ Result<Made<plan::PowerPlan>> by_policy(plan::PowerProblem problem, const power:
   const auto chooser = power::Chooser::make(problem, policy);
   if (!chooser) {
     if (chooser.error().code != ErrorCode::infeasible) return failed(chooser.error());
-    return Made<plan::PowerPlan>{{}, {{"power_fleet", "plan", 0, 0, chooser.error().message}}, 0};
+    return Made<plan::PowerPlan>{{}, {{plan::kNotFound, "plan", 0, 0, chooser.error().message}}, 0};
   }
   std::vector<Rps> rates;
   for (const plan::Terms& service : problem.services) rates.push_back(service.rate);
   const auto setting = chooser->choose(rates);
   if (!setting)
     return Made<plan::PowerPlan>{
-        {}, {{"power_fleet", "plan", 0, 0, "the policy's settings do not carry the rates"}}, 0};
+        {}, {{plan::kNotFound, "plan", 0, 0, "the policy's settings do not carry the rates"}}, 0};
   const plan::Setting chosen = power::to_setting(problem.table, policy.gating, *setting);
   plan::PowerGpu gpu{chosen.clock,
                      *chosen.cap,
@@ -89,12 +105,15 @@ Result<plan::PowerProblem> load_power_problem(Files& files, const PowerFiles& na
   plan::PowerProblem problem;
   problem.table = TRY(load_power_table(files, names));
   const std::string text = TRY(read_input(files, "--services", names.services));
-  const auto services = TRY(forms::parse_services(names.services, text));
+  const auto file = TRY(forms::parse_services_file(names.services, text));
+  const auto& services = file.services;
+  if (names.promise && file.survive > 0)
+    return bad_input(names.services, "the loss of a GPU (survive) is not planned for with power");
   if (services.size() > plan::kMaxPowerServices)
     return bad_input(names.services, fmt::format("{} services, at most {} are planned for power",
                                                  services.size(), plan::kMaxPowerServices));
   for (const plan::Service& service : services) {
-    auto one = TRY(power_service(names.services, service));
+    auto one = TRY(power_service(names, service));
     problem.services.push_back(std::move(one));
   }
   return problem;

@@ -17,6 +17,7 @@ namespace partita::decide {
 
 struct PowerFiles {
   std::string services, table, gpu = "MI50";
+  std::optional<plan::PowerPromise> promise = {};  // of a plan: what it cannot keep is refused
 };
 
 // The table of --table for the topology of --gpu.
@@ -25,7 +26,8 @@ Result<plan::ResponseTable> load_power_table(Files& files, const PowerFiles& nam
 Result<plan::ResponseTable> load_slice_table(Files& files, const std::string& file,
                                              const hw::GpuModel& gpu);
 // Table and services; nothing else of the problem is set. Refused: services that the planner of
-// power does not know how to place (replicas, anti-affinity, traces as rates).
+// power does not know how to place (replicas, anti-affinity, spares, traces as rates, kinds llm,
+// `models` and pipelines).
 Result<plan::PowerProblem> load_power_problem(Files& files, const PowerFiles& names);
 
 // A trace of arrivals as demand: as many requests as there are per bin, the whole recording

@@ -61,16 +61,16 @@ Result<hw::GpuModel> model_named(const std::optional<hw::Catalogue>& read,
   return *gpu;
 }
 
-// Points of language models, if the file holds such.
-Result<std::optional<std::vector<llm::Measured>>> token_points(Files& files,
-                                                               const std::string& flag,
-                                                               const std::string& path) {
-  using Points = std::optional<std::vector<llm::Measured>>;
-  if (files.is_directory(path)) return Points();
-  const std::string text = TRY(read_input(files, flag, path));
-  if (text.substr(0, text.find('\n')).find("ttft_ms") == std::string::npos) return Points();
-  auto points = TRY(llm::parse_points(path, text));
-  return Points(std::move(points));
+Result<profile::ProfileTable> profiles_in(const std::string& path, const std::string& text,
+                                          const hw::GpuModel& gpu) {
+  if (!looks_like_json(text)) return profile::parse_native_csv(path, text);
+  const auto laws = TRY(profile::parse_laws(path, text));
+  return profile::table_from_laws(laws, gpu);
+}
+
+// Whether a file holds points of language models.
+bool has_points(std::string_view text) {
+  return text.substr(0, text.find('\n')).find("ttft_ms") != std::string_view::npos;
 }
 
 std::set<std::string> models_of(const std::vector<llm::Measured>& points) {
@@ -106,10 +106,13 @@ struct ProfilesFile {
   TokenNotes* notes = nullptr;  // null: nobody asks
 };
 Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEntry& entry) {
-  const auto points = TRY(token_points(files, file.flag, file.path));
-  if (points) {
-    auto engines = TRY(llm::engines_of(*points, of_gpu(entry.gpu),
-                                       file.models ? *file.models : models_of(*points)));
+  const bool folder = files.is_directory(file.path);
+  std::string text;  // read once: it may be standard input
+  if (!folder) text = TRY(read_input(files, file.flag, file.path));
+  if (has_points(text)) {
+    const auto points = TRY(llm::parse_points(file.path, text));
+    auto engines = TRY(
+        llm::engines_of(points, of_gpu(entry.gpu), file.models ? *file.models : models_of(points)));
     for (auto& [model, found] : engines.engines)
       entry.engines[model].insert(entry.engines[model].end(), found.begin(), found.end());
     if (file.notes) {
@@ -118,7 +121,8 @@ Result<void> add_profiles(Files& files, const ProfilesFile& file, plan::FleetEnt
     }
     return {};
   }
-  profile::ProfileTable profiles = TRY(load_profiles(files, file.flag, file.path, entry.gpu));
+  profile::ProfileTable profiles = TRY(folder ? load_parvagpu_directory(files, file.flag, file.path)
+                                              : profiles_in(file.path, text, entry.gpu));
   for (auto& [model, workload] : profiles)
     if (!entry.profiles.emplace(model, std::move(workload)).second)
       return bad_input(file.flag + " " + file.path,
@@ -223,10 +227,12 @@ std::string measured_elsewhere(Files& files, const std::set<std::string>& paths,
   std::map<std::string, std::size_t> systems;  // most points of a configuration
   std::set<std::string> models;
   for (const std::string& path : paths) {
-    const auto points = token_points(files, "--profiles", path);
-    if (!points || !*points) continue;
-    models.merge(models_of(**points));
-    for (const llm::Measured& one : **points)
+    const auto text = files.is_directory(path) ? std::string() : files.read(path).value_or("");
+    if (!has_points(text)) continue;
+    const auto points = llm::parse_points(path, text);
+    if (!points) continue;
+    models.merge(models_of(*points));
+    for (const llm::Measured& one : *points)
       if (one.configuration.model == model) {
         std::size_t& most = systems[one.configuration.system];
         most = std::max(most, one.points.size());
@@ -363,9 +369,7 @@ Result<profile::ProfileTable> load_profiles(Files& files, const std::string& fla
                                             const std::string& path, const hw::GpuModel& gpu) {
   if (files.is_directory(path)) return load_parvagpu_directory(files, flag, path);
   const std::string text = TRY(read_input(files, flag, path));
-  if (!looks_like_json(text)) return profile::parse_native_csv(path, text);
-  const auto laws = TRY(profile::parse_laws(path, text));
-  return profile::table_from_laws(laws, gpu);
+  return profiles_in(path, text, gpu);
 }
 
 namespace {

@@ -4,10 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace partita::plan {
 
 namespace {
+
+// A search that gave up, and what a planner cannot do: its limits, an SLO rule that is not its own,
+// a percentile of which no run says anything.
+constexpr std::string_view kUnproven[] = {kNotFound, "limit", "fleet_size", "slo_rule",
+                                          "percentile"};
 
 // So many that two numbers that are nearly one can be told apart.
 int digits_for(double have, double need) {
@@ -19,8 +25,9 @@ int digits_for(double have, double need) {
 }  // namespace
 
 bool proven(const std::vector<Reason>& reasons) {
-  return std::any_of(reasons.begin(), reasons.end(),
-                     [](const Reason& reason) { return reason.constraint != kNotFound; });
+  return std::ranges::any_of(reasons, [](const Reason& reason) {
+    return std::ranges::find(kUnproven, reason.constraint) == std::end(kUnproven);
+  });
 }
 
 std::string to_string(const Reason& reason) {

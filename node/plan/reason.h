@@ -7,7 +7,7 @@
 
 namespace partita::plan {
 
-// The word of a search that gave up: a plan may exist. Every other refusal is proven.
+// The word of a search that gave up: a plan may exist. Refusals are proven, but for kUnproven's.
 inline constexpr const char* kNotFound = "not_found";
 
 struct Reason {

@@ -121,5 +121,11 @@ TEST(Reason, ReadsAsOneSentence) {
             "gpu 3 instance 1: unknown_service");
 }
 
+TEST(Reason, WhatAPlannerCannotDoProvesNothing) {
+  for (const char* word : {kNotFound, "limit", "fleet_size", "slo_rule", "percentile"})
+    EXPECT_FALSE(proven({{word, "planner p", 0, 1, ""}})) << word;
+  EXPECT_TRUE(proven({{kNotFound, "plan", 0, 0, ""}, {"slo", "service a", 5, 4, ""}}));
+}
+
 }  // namespace
 }  // namespace partita::plan

@@ -919,7 +919,10 @@ class ServingJudge : Findings {
     if (!measured_) return;
     if (problem_.rule.kind == plan::SloRule::Kind::pooled) {
       const DrivenVerdict* const verdict = queues_.pool(service, left);
-      if (verdict && !(verdict->stable && verdict->holds))
+      if (verdict && !verdict->stable)
+        report("survive", subject, needed, needed,
+               "req/s arriving, which full batches on what is left cannot carry");
+      else if (verdict && !verdict->holds)
         report("survive", subject, 100 * (1 - verdict->late), service.percentile,
                fmt::format("percent within {:g} ms in a simulation of what is left, and wanted",
                            service.slo.value));

@@ -90,6 +90,7 @@ TEST(Baselines, PlanByTheirOwnRuleAndRefuseOthers) {
     const Outcome outcome = planner.plan(problem, {});
     ASSERT_EQ(outcome.refusals.size(), 1u) << planner.name;
     EXPECT_EQ(outcome.refusals[0].constraint, "slo_rule");
+    EXPECT_FALSE(plan::proven(outcome.refusals)) << planner.name;
     EXPECT_NE(outcome.refusals[0].detail.find(plan::to_string(*planner.own_rule)),
               std::string::npos);
     EXPECT_FALSE(planner.plan({}, {}).refusals.empty());

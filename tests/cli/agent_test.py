@@ -410,6 +410,12 @@ server: {{socket: {self.path("api.sock")}}}
         self.assertEqual(once, weeks())
         self.assertNotEqual(once, weeks("--seed", "2"))
 
+    def test_what_is_of_a_simulation_is_refused_without_one(self):
+        for words in (("--tasks", "tasks.csv"), ("--calm",), ("--node", "n.yaml"), ("--pace", "5")):
+            done = self.run_partita("agent", "--once", "--driver", "sim", "--services",
+                                    "services.yaml", "--profiles", "profiles.csv", *words)
+            self.assertEqual((done.returncode, b"--simulate" in done.stderr), (2, True), words)
+
     def test_simulated_groups_of_gpus_serve_and_the_unserved_say_why(self):
         points = os.path.join(harness.SOURCE, "data/published/llm/measured.csv")
         self.write("node.yaml", "gpus: [{model: H100-80GB-SXM5, count: 8, mig: true}]\n")

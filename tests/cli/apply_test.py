@@ -353,6 +353,7 @@ speed: 0
         self.assertFalse(os.path.exists(self.path("state/journal")))
 
     def test_drain_takes_segments_off(self):
+        self.ok(*self.on_sim("drain", "0"))  # a node on which nothing was ever applied
         self.apply("one.json")
         self.ok(*self.on_sim("drain", "0"))
         self.assertEqual(set(self.node()[1].values()), {None})

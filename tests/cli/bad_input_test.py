@@ -120,6 +120,7 @@ PROFILE_FILES = {
 
 # name: (arguments after the common ones, what the message must match)
 FLAGS = {
+    "flag of the program": (["--server", "unix:s"], r"--server: goes before the command"),
     "unknown flag": (["--sloo-rule", "queueing"], r"--sloo-rule.*--slo-rule"),
     "flag without value": (["--planner"], r"--planner"),
     "repeated flag": (["--planner", "exact", "--planner", "exact"], r"--planner"),

@@ -78,17 +78,32 @@ class Inputs(CliTest):
                       self.fed("services:\n- {rate: 3}\n", "plan", "--services", "-", *rest,
                                status=2))
 
+    def test_profiles_may_be_standard_input(self):
+        made = self.fed(self.read("profiles.csv"), "plan", "--services", "services.yaml",
+                        "--profiles", "-", "--gpu", "A100-80GB")
+        self.assertEqual(made.splitlines()[:3], self.ok(*self.plan_args()).splitlines()[:3])
+
+    def test_either_side_of_a_comparison_may_be_standard_input(self):
+        self.ok(*self.plan_args("--format", "json", "-o", "plan.json"))
+        for sides in (("-", "plan.json"), ("plan.json", "-")):
+            self.assertIn("no difference", self.fed(self.read("plan.json"), "compare", *sides))
+
     def test_two_inputs_cannot_both_be_standard_input(self):
         said = self.fed(SERVICES, "plan", "--services", "-", "--profiles", "-", "--gpu",
                         "A100-80GB", status=2)
         self.assertIn("--profiles -: another input was read from standard input already", said)
 
     def test_pipes_of_the_shell_are_read(self):
-        done = subprocess.run(
-            ["bash", "-c", '"$0" plan --services <(cat services.yaml) --profiles profiles.csv '
-             '--gpu A100-80GB --format json', PROGRAM],
-            cwd=self.folder, capture_output=True, check=True, timeout=60)
-        self.assertEqual(json.loads(done.stdout)["kind"], "ServingPlan")
+        def shell(words):
+            return subprocess.run(["bash", "-c", f'"$0" {words}', PROGRAM], cwd=self.folder,
+                                  capture_output=True, check=True, timeout=60).stdout
+        made = shell("plan --services <(cat services.yaml) --profiles <(cat profiles.csv) "
+                     "--gpu A100-80GB --format json")
+        self.assertEqual(json.loads(made)["kind"], "ServingPlan")
+        self.write("plan.json", made)
+        self.assertIn(b"chat", shell("show <(cat plan.json)"))  # its kind says which form it is
+        self.assertIn(b"no violation", shell("verify <(cat plan.json) --services services.yaml "
+                                             "--profiles profiles.csv"))
 
     def test_a_dash_is_standard_output(self):
         written = json.loads(self.ok(*self.plan_args("--format", "json", "-o", "-")))

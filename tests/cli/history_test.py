@@ -62,7 +62,8 @@ class HistoryTest(PastTest):
         self.assertTrue(all(event["change"] == 2 for event in self.history("--change", "2")))
         self.assertEqual(len(self.history("--kind", "applied,applying")), 6)
         self.assertEqual(self.history("--user", "nobody-else"), [])
-        self.assertEqual(len(self.history("--since", "1d")), len(self.history()))
+        for since in ("1d", "720h"):
+            self.assertEqual(len(self.history("--since", since)), len(self.history()))
         time.sleep(0.2)
         self.assertEqual(self.history("--since", "100ms"), [])
         text = self.ok(*self.on_sim("history"))  # without the steps

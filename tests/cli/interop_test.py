@@ -128,6 +128,14 @@ class Interop(CliTest):
         self.write(name, json.dumps(plan))
         return plan
 
+    def test_kubernetes_is_warned_of_plans_for_a_queue_that_pods_do_not_share(self):
+        self.write_services("name: chat, model: small, rate_rps: 900, slo_ms: 200")
+        for dispatch, warned in (("pooled", True), ("shared-queue", False)):
+            self.ok(*self.plan_args("--dispatch", dispatch, "--format", "json", "-o", "q.json"))
+            done = self.run_partita("export", "q.json", "--to", "kubernetes")
+            self.assertEqual((done.returncode, b"--dispatch shared-queue" in done.stderr),
+                             (0, warned), done.stderr)
+
     def test_kubernetes_keeps_services_apart(self):
         def change(plan):
             plan["services"][0]["spread"] = True

@@ -85,6 +85,7 @@ class LeaseTest(harness.CliTest):
                             (("--profile", "1g.10gb", "--gpu", "7"), "--gpu"),
                             (("--profile", "1g.10gb", "--exact"), "--exact"),
                             (("--profile", "1g.10gb", "--ttl", "x"), "--ttl"),
+                            (("--profile", "1g.10gb", "--ttl", "1000000001"), "--ttl"),
                             (("--profile", "1g.10gb", "--while", "4000000"), "--while"),
                             ((), "--profile")):
             done = self.run_partita(*self.words("lease", "d", *words))
@@ -100,7 +101,9 @@ class LeaseTest(harness.CliTest):
         self.assertEqual((over["owner"], over["uuid"]), ("slurm:2", one["uuid"]))
         with subprocess.Popen(["sleep", "60"]) as job:
             self.lease("job", "1g.10gb", "--while", str(job.pid))
-            self.lease("long", "1g.10gb", "--ttl", "2h")
+            long = self.lease("long", "1g.10gb", "--ttl", "30d")
+            self.assertAlmostEqual(long["until_ms"] - long["since_ms"], 30 * 86_400_000,
+                                   delta=10_000)
             self.lease("timed", "1g.10gb", "--ttl", "200ms")  # nobody changes the node from now on
             job.kill()
         time.sleep(0.25)
@@ -125,6 +128,16 @@ class LeaseTest(harness.CliTest):
         self.assertIn("gpu 0 1g.10gb at 0  (lent: lease slurm:42)\n", dry.stdout.decode())
         self.assertIn("without --dry-run this ends with the same status", dry.stderr.decode())
         self.assertEqual(set(self.instances()), {mine})
+
+    def test_a_rollback_brings_back_no_lease_that_was_returned(self):
+        self.lease("slurm:42", "1g.10gb", "--gpu", "0", "--start", "0", "--exact")
+        wanted = self.json("status", "--driver", "sim")
+        wanted["gpus"][0]["instances"] = [{"profile": "3g.40gb", "start": 4, "size": 4}]
+        self.write("more.json", json.dumps(wanted))
+        self.ok("apply", "more.json", "--driver", "sim")
+        self.give_back("slurm:42")
+        self.ok("apply", "--rollback", "--driver", "sim")
+        self.assertEqual(self.instances(), {})
 
     # At the same time and killed.
 
@@ -199,10 +212,21 @@ class LeaseTest(harness.CliTest):
         self.assertEqual(self.give_back("claim:4"), ["claim:4"])
         self.assertEqual(self.instances(), {})
 
-    def start_agent(self, log):
+    def test_of_an_agent_whose_socket_is_where_its_settings_say(self):
+        self.write("agent.yaml", f"server: {{socket: {self.path('own.sock')}, "
+                                 'listen: "127.0.0.1:0"}\n')
+        with open(self.path("agent.log"), "w", encoding="utf-8") as log:
+            self.start_agent(log, "--settings", "agent.yaml")
+        end = time.monotonic() + 60
+        while not os.path.exists(self.path("own.sock")):
+            self.assertLess(time.monotonic(), end, self.read("agent.log"))
+            time.sleep(0.05)
+        self.assertEqual(self.lease("claim:1", "3g.40gb")["profile"], "3g.40gb")
+
+    def start_agent(self, log, *more):
         agent = subprocess.Popen(
-            [harness.PROGRAM, "agent", "--driver", "sim", "--mode", "observe"], cwd=self.folder,
-            stdout=subprocess.DEVNULL, stderr=log)
+            [harness.PROGRAM, "agent", "--driver", "sim", "--mode", "observe", *more],
+            cwd=self.folder, stdout=subprocess.DEVNULL, stderr=log)
         self.addCleanup(lambda: agent.poll() is None and agent.kill())
         return agent
 

@@ -27,7 +27,7 @@ class PowerTest(harness.CliTest):
                                plan["unused_gpus"] * 15, delta=1e-6)  # an MI50 at rest: 15 W
         self.assertLessEqual(plan["bound_w"], plan["power_w"] * (1 + 1e-9))
         self.write("plan.json", json.dumps(plan))
-        self.ok("power", "verify", "plan.json", *self.inputs)
+        self.assertEqual(self.ok("power", "verify", "plan.json", *self.inputs)[-1], "\n")
         # One service on one GPU, by the old ways: no less than the bound.
         self.write("one.yaml", SERVICES.rsplit("  - ", 1)[0])
         one = ("--services", "one.yaml", "--table", "mi50.csv")
@@ -57,6 +57,13 @@ class PowerTest(harness.CliTest):
         self.assertIn(b"more than 2 GPUs", done.stderr)
         self.write("services.yaml", SERVICES.replace("14.71", "0.01"))
         self.assertEqual(self.run_partita("power", "plan", *self.inputs).returncode, 1)
+        for wish, word in (("survive: gpu\n" + SERVICES, b"survive"),
+                           (SERVICES + "arrivals: {cv: 4}\n", b"services.yaml:2: service b")):
+            self.write("services.yaml", wish)  # what would be lost without a word
+            done = self.run_partita("power", "plan", *self.inputs)
+            self.assertEqual((done.returncode, word in done.stderr), (2, True), done.stderr)
+        self.write("services.yaml", SERVICES + "arrivals: uniform\n")
+        self.ok("power", "plan", *self.inputs)
         self.write("services.yaml", SERVICES)
         lines = self.read("mi50.csv").splitlines()
         header = next(i for i, line in enumerate(lines) if line.startswith("model,"))

@@ -73,6 +73,22 @@ class QueueTest(harness.CliTest):
                 for task in (one, two)]
         self.assertEqual(logs, [b"a b\n", b"a  b'c| --held\n"])
 
+    def test_a_submission_comes_as_a_file_or_in_flags(self):
+        self.serve()
+        self.write("task.json", json.dumps({
+            "api_version": "partita/v1", "kind": "QueueSubmission", "command": "true",
+            "priority": 3, "held": True}))
+        said = ("queue", "submit", "--driver", "sim", "--submission")
+        with open(self.path("task.json"), "rb") as piped:
+            self.assertEqual(self.run_partita(*said, "-", stdin=piped).stdout, b"1\n")
+        self.assertEqual(self.ok(*said, "task.json"), "2\n")
+        for more in (("--priority", "5"), ("--held",), ("false",)):  # they were passed over
+            done = self.run_partita(*said, "task.json", *more)
+            self.assertEqual((done.returncode, b"--submission" in done.stderr), (2, True), more)
+        tasks = self.ask("list")["tasks"]
+        self.assertEqual([(one["task"], one["state"]) for one in tasks],
+                         [(1, "held"), (2, "held")])
+
     def test_a_deadline_is_held_against_what_came(self):
         self.serve()
         late = self.run_partita("queue", "submit", "--driver", "sim", "--deadline", "100ms",
@@ -80,7 +96,7 @@ class QueueTest(harness.CliTest):
         self.assertEqual(late.returncode, 0)
         self.assertIn(b"its deadline comes before it can be done: it takes 1.0 s", late.stderr)
         for words in (("--", "sh", "-c", "exit 0"), ("false",)):
-            done = self.run_partita("queue", "submit", "--driver", "sim", "--deadline", "300s",
+            done = self.run_partita("queue", "submit", "--driver", "sim", "--deadline", "20d",
                                     *words)
             self.assertEqual((done.returncode, done.stderr), (0, b""))
         self.assertEqual(self.wait(1, 2), 0)

@@ -172,6 +172,7 @@ class ServerTest(harness.CliTest):
     def test_tasks_are_handed_in(self):
         Agent.documents["POST", "/v1/batch/tasks"] = RECEIPT
         self.write("tasks.csv", "task\n")
+        self.variable("PARTITA_STATE_DIR", "state")  # said for all commands, it is in no way
         self.assertEqual(self.ok(*self.there, "batch", "run", "--tasks", "tasks.csv"),
                          "the agent plans (change 7)\n")
         self.assertEqual(Agent.seen[-1], ("POST", "/v1/batch/tasks", "task\n"))
@@ -234,8 +235,16 @@ class ServerTest(harness.CliTest):
         self.assertEqual(Agent.seen[-1], ("POST", "/v1/rollback", ""))
         self.ok(*self.there, "drain", "1")
         self.assertEqual(Agent.seen[-1][1], f"/v1/gpus/{self.uuid}/take-out")
-        done = self.run_partita(*self.there, "drain", "9")
-        self.assertEqual(done.returncode, 2)
+        self.assertIn("partita drain", Agent.seen[-1][2])
+        self.ok(*self.there, "drain", "1", "--why", "a loud fan")
+        self.assertEqual(json.loads(Agent.seen[-1][2]), {"why": "a loud fan"})
+        before = len(Agent.seen)
+        for words in (("drain", "9"), ("drain", "1", "--wait", "5"),
+                      ("apply", "plan.json", "--rollback"),
+                      ("apply", "services.yaml", "--min-available", "0.5"),
+                      ("apply", "services.yaml", "--why", "more to do")):
+            self.assertEqual(self.run_partita(*self.there, *words).returncode, 2, words)
+        self.assertEqual({method for method, _, _ in Agent.seen[before:]}, {"GET"})
 
     def test_the_past(self):
         self.assertIn("4 steps", self.ok(*self.there, "history"))

@@ -113,6 +113,18 @@ class VerbsTest(harness.CliTest):
             self.assertEqual(shown.split(), row.replace(",", " ").split())
             self.assertEqual(self.said("show", csv, "--format", "csv")[1], self.read(csv))
             self.assertEqual(self.said("show", csv, *json_)[0], 2)
+            with open(self.path(csv), "rb") as piped:
+                done = self.run_partita("show", "-", stdin=piped)
+            self.assertEqual(done.stdout.decode(), self.said("show", csv)[1])
+        points = os.path.join(harness.SOURCE, "data/published/llm/measured.csv")
+        self.assertIn("deepseek-ai", self.said("show", points)[1])  # models, and no profiles
+        self.write("list.yaml", "- {name: chat, rate_rps: 5}\n- {name: mail}\n")
+        self.assertEqual(self.said("show", "list.yaml")[1].split(),
+                         ["name", "rate_rps", "chat", "5", "mail"])
+        self.assertEqual(self.said("show", "list.yaml", "--format", "csv")[1],
+                         "name,rate_rps\nchat,5\nmail,\n")
+        self.write("words.txt", "hello\n")
+        self.assertEqual(self.said("show", "words.txt")[0], 2)
         laws = ("profiles.csv", "--gpu", "A100-80GB")
         self.same(("profile", "law", *laws), ("profile", "fit", *laws))
         inputs = ("--services", "services.yaml", "--profiles", "profiles.csv")

@@ -555,8 +555,12 @@ class LiveRun {
     }
     TRY(context_.files.make_directories(node_.state_dir));
     server_ = TRY(api::Server::start(desk_, std::move(options)));
-    tell_address(context_, node_.open, node_.state, server_->addresses().front());
-    for (const std::string& address : server_->addresses()) say("its API is at " + address);
+    // The socket is the one where who commands this node has a role.
+    const std::vector<std::string> all = server_->addresses();
+    const auto local =
+        std::ranges::find_if(all, [](const std::string& one) { return one.starts_with("unix:"); });
+    tell_address(context_, node_.open, node_.state, local == all.end() ? all.front() : *local);
+    for (const std::string& address : all) say("its API is at " + address);
     return {};
   }
   // The API at its new place, or, where that cannot be, at the old one.

@@ -3,6 +3,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 
 #include "agent/agent.h"
@@ -144,6 +145,9 @@ Result<Exit> run_agent(Context& context, const CLI::App& command, AgentFlags& fl
   flags.live.driver_said = command.count("--driver") > 0;
   if (flags.weeks.days == 0) {
     if (flags.live.output.svg()) return bad_input("--format", "svg is a picture of --simulate");
+    for (const char* flag : {"--node", "--tasks", "--calm", "--pace"})
+      if (std::ranges::count(command.parse_order(), command.get_option(flag)) > 0)
+        return bad_input(flag, "is of a simulation: --simulate DAYS");
     return run_live_agent(context, flags.live);
   }
   flags.weeks.live = flags.live;

@@ -141,7 +141,10 @@ Result<Exit> run_observe(Context& context, const ObserveFlags& flags) {
   if (interval < Seconds{0.01}) return bad_input("--interval", "must be 10ms or more");
   if (!flags.replay.empty() && !flags.record.empty())
     return bad_input("--replay", "what was recorded is not recorded again");
-  return flags.replay.empty() ? live(context, flags, interval) : replay(context, flags);
+  const auto exit = flags.replay.empty() ? live(context, flags, interval) : replay(context, flags);
+  if (exit && flags.record.empty() && std::ferror(context.out) != 0)
+    return environment_error("standard output", "cannot write all of it");
+  return exit;
 }
 
 struct TopFlags {

@@ -144,13 +144,17 @@ void add_power_flags(CLI::App& command, PowerFlags& flags) {
         one_of(flags.promise, {"queueing", "execution"}), "--cap", limited(flags.cap, 1, 5'000));
 }
 
+plan::PowerPromise promise_of(const PowerFlags& flags) {
+  return flags.promise == "execution" ? plan::PowerPromise::execution
+                                      : plan::PowerPromise::queueing;
+}
+
 Result<plan::PowerProblem> load_power(Context& context, const PowerFlags& flags) {
   auto problem = TRY(decide::load_power_problem(context.files, flags.files));
   problem.gating = flags.gating == "unit"    ? plan::Gating::unit
                    : flags.gating == "group" ? plan::Gating::group
                                              : plan::Gating::none;
-  problem.promise =
-      flags.promise == "execution" ? plan::PowerPromise::execution : plan::PowerPromise::queueing;
+  problem.promise = promise_of(flags);
   if (flags.cap > 0) problem.cap = Watts{flags.cap};
   return problem;
 }
@@ -172,7 +176,9 @@ void add_problem(CLI::App& command, PowerPlanFlags& flags) {
 }
 
 Result<plan::PowerProblem> problem_of(Context& context, const PowerPlanFlags& flags) {
-  auto problem = TRY(load_power(context, flags.power));
+  PowerFlags power = flags.power;
+  power.files.promise = promise_of(power);
+  auto problem = TRY(load_power(context, power));
   problem.gpus = flags.gpus;
   if (flags.unused >= 0) problem.unused = Watts{flags.unused};
   return problem;
@@ -192,7 +198,7 @@ Result<Exit> run_power_verify(Context& context, const PowerPlanFlags& flags) {
   const auto plan = TRY(read_input(context.files, "PLAN", flags.plan, forms::parse_power_plan));
   const auto verdict = verify::judge(problem, plan);
   const std::string ok = fmt::format(
-      "{}: every share is in the table, keeps its SLO and the watts add up", flags.plan);
+      "{}: every share is in the table, keeps its SLO and the watts add up\n", flags.plan);
   return say_verdict(context, flags.output, flags.plan, ok,
                      verdict ? std::vector<plan::Reason>{} : verdict.error().violations);
 }

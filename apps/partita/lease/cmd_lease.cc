@@ -76,7 +76,7 @@ Result<lease::Wanted> wanted_of(const LeaseFlags& flags) {
   if (flags.gpu >= 0) wanted.gpu = flags.gpu;
   if (flags.start >= 0) wanted.start = flags.start;
   if (flags.ttl.empty()) return wanted;
-  const Seconds ttl = TRY(parse_duration("--ttl", flags.ttl));
+  const Seconds ttl = TRY(parse_duration("--ttl", flags.ttl, kMaxTerm));
   wanted.ttl_s = ttl.value;
   return wanted;
 }
@@ -195,8 +195,11 @@ Result<LeaseAnswer> LeaseDesk::ask_node(const lease::Ask& ask) {
 
 template <class Call>
 std::optional<Result<LeaseAnswer>> LeaseDesk::ask_agent(const Call& call) {
-  for (const std::string& folder : {state_directory("", node_), default_runtime_directory()}) {
-    const std::string socket = std::filesystem::absolute(folder).string() + "/api.sock";
+  std::vector<std::string> sockets;
+  for (const std::string& folder : {state_directory("", node_), default_runtime_directory()})
+    sockets.push_back(std::filesystem::absolute(folder).string() + "/api.sock");
+  sockets.push_back(agent_socket(context_, open_, node_));  // where its settings have it
+  for (const std::string& socket : sockets) {
     if (!context_.files.exists(socket)) continue;
     const auto client = api::Client::to({.socket = socket}, {}, context_.clock);
     if (!client) continue;

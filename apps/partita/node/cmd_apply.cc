@@ -204,6 +204,8 @@ Result<Exit> run_apply(Context& context, ApplyFlags flags) {
     return bad_input("", "PLAN is required: a plan as `partita plan --format json` writes it");
   if (flags.again && (flags.options.rollback || !flags.plan.empty()))
     return bad_input("--again", "is what was applied last: no PLAN, no --rollback");
+  if (flags.options.rollback && !flags.plan.empty())
+    return bad_input("--rollback", "goes back to what was before: no PLAN");
   flags.options.allow_reset = !flags.no_reset;
   OpenNode node = TRY(open_node(context, flags.device, flags.state_dir));
   FileLock lock;

@@ -41,6 +41,20 @@ struct Source {
   std::optional<interop::Geometry> node;
 };
 
+// A pod has a queue of its own, and a plan by the rule `pooled` promises what one queue over all
+// instances of a service keeps.
+void warn_of_queues(Context& context, const std::string& path, const plan::ServingPlan& plan) {
+  std::map<std::string, int> pods;
+  for (const plan::PlannedGpu& gpu : plan.gpus)
+    for (const plan::PlannedInstance& one : gpu.instances) ++pods[one.service];
+  const auto several = std::ranges::find_if(pods, [](const auto& one) { return one.second > 1; });
+  if (plan.rule.dispatch == plan::Dispatch::pooled && several != pods.end())
+    complain(context, fmt::format("warning: {}: service '{}' is planned for one queue over its {} "
+                                  "instances, and pods have one each: plan with --dispatch "
+                                  "shared-queue or per-process",
+                                  path, several->first, several->second));
+}
+
 Result<interop::Geometry> load_geometry(Context& context, const ExportFlags& flags,
                                         const hw::Catalogue& catalogue) {
   const std::string& path = flags.file;
@@ -49,6 +63,7 @@ Result<interop::Geometry> load_geometry(Context& context, const ExportFlags& fla
     return interop::from_state(path, *state, catalogue);
   const auto& plan = std::get<plan::ServingPlan>(layout);
   if (flags.to == "kubernetes") TRY(interop::check_pods(path, plan));
+  if (flags.to == "kubernetes" && !flags.balance.watch) warn_of_queues(context, path, plan);
   if (flags.to == "dra") TRY(interop::check_claims(path, plan));
   return interop::from_plan(path, plan, catalogue);
 }

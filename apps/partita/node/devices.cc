@@ -84,6 +84,7 @@ std::string beside_node(const OpenDriver& open, const device::NodeState& node) {
 
 // Beside the lock: the process that holds it and where it is asked, "4711 unix:/run/api.sock".
 constexpr const char* kAddress = ".agent";
+constexpr std::string_view kUnixAddress = "unix:";
 
 // Who holds the lock, as Files::lock said it, is an agent with this address; empty: it is not.
 std::string address_of(Context& context, const std::string& base, const std::string& holder) {
@@ -282,6 +283,15 @@ void tell_address(Context& context, const OpenDriver& open, const device::NodeSt
   static_cast<void>(
       context.files.write_atomic(base + kAddress, fmt::format("{} {}\n", ::getpid(), address))
           .has_value());
+}
+
+std::string agent_socket(Context& context, const OpenDriver& open, const device::NodeState& node) {
+  const std::string base = beside_node(open, node);
+  const std::string line = base.empty() ? base : context.files.read(base + kAddress).value_or("");
+  const std::size_t at = line.find(kUnixAddress);
+  if (at == line.npos) return {};
+  const std::string socket = line.substr(at + kUnixAddress.size());
+  return socket.substr(0, socket.find('\n'));
 }
 
 Result<FileLock> lock_queue(Context& context, const OpenDriver& open,

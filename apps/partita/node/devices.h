@@ -100,6 +100,8 @@ Result<FileLock> lock_node_only(Context& context, const OpenDriver& open,
 // lock.
 void tell_address(Context& context, const OpenDriver& open, const device::NodeState& node,
                   const std::string& address);
+// The socket where that agent is asked; empty: it has none, or there is no agent.
+std::string agent_socket(Context& context, const OpenDriver& open, const device::NodeState& node);
 
 // The lock of the queue of this node: instances of a queue are known by their places, so a second
 // one, of another state directory, would take them for its own.

@@ -146,7 +146,7 @@ Result<Exit> run_explain(Context& context, const ExplainFlags& flags, const Past
 // partita history: what happened on a node.
 
 constexpr std::int64_t kFollowNs = 500'000'000;
-constexpr double kDaySeconds = 86'400, kLongestDays = 100'000;
+constexpr Seconds kLongestAgo{100'000 * 86'400.0};
 
 struct HistoryFlags {
   PastFlags past;
@@ -157,18 +157,6 @@ struct HistoryFlags {
   bool follow = false, steps = false;
   Output output;
 };
-
-// "2h" as other durations, and days: "7d".
-Result<std::int64_t> ago_ms(const std::string& text) {
-  if (text.ends_with('d')) {
-    const auto days = parse_number<double>(std::string_view(text).substr(0, text.size() - 1));
-    if (!days || !(*days > 0) || *days > kLongestDays)
-      return bad_input("--since", fmt::format("'{}' is no number of days", text));
-    return static_cast<std::int64_t>(*days * kDaySeconds * 1000);
-  }
-  const auto duration = TRY(parse_duration("--since", text));
-  return static_cast<std::int64_t>(duration.value * 1000);
-}
 
 Result<history::EventQuery> query_of(const HistoryFlags& flags) {
   history::EventQuery query{.subject = flags.service, .user = flags.user, .most = flags.most};
@@ -190,8 +178,8 @@ Result<history::EventQuery> query_of(const HistoryFlags& flags) {
     std::erase(query.kinds, history::EventKind::step);
   }
   if (!flags.since.empty()) {
-    const auto ago = TRY(ago_ms(flags.since));
-    query.from_ms = wall_clock_ms() - ago;
+    const auto ago = TRY(parse_duration("--since", flags.since, kLongestAgo));
+    query.from_ms = wall_clock_ms() - static_cast<std::int64_t>(ago.value * 1000);
   }
   return query;
 }

@@ -385,7 +385,7 @@ Result<queue::KnownTime> time_of(const std::string& text) {
     known.gpcs = *gpcs;
     duration = text.substr(equals + 2);
   }
-  const auto time = TRY(parse_duration("--takes", duration));
+  const auto time = TRY(parse_duration("--takes", duration, kMaxTerm));
   known.time_s = time.value;
   return known;
 }
@@ -399,20 +399,18 @@ std::string shell_text(const std::vector<std::string>& words) {
 }
 
 Result<queue::Spec> spec_of(Context& context, const QueueFlags& flags) {
+  if (!flags.file.empty())
+    return read_input(context.files, "--submission", flags.file, queue::parse_submission);
   queue::Spec spec = flags.spec;
   spec.command = shell_text(flags.words);
-  if (!flags.file.empty()) {
-    const auto text = TRY(context.files.read(flags.file));
-    return queue::parse_submission(flags.file, text);
-  }
   if (spec.command.empty()) return bad_input("COMMAND", "what is to run?");
   for (const std::string& text : flags.after) spec.after.push_back(TRY(dependency_of(text)));
   for (const std::string& text : flags.times) spec.times.push_back(TRY(time_of(text)));
   if (spec.memory_gib == 0.0) spec.memory_gib.reset();
   if (!flags.deadline.empty())
-    spec.deadline_s = TRY(parse_duration("--deadline", flags.deadline)).value;
+    spec.deadline_s = TRY(parse_duration("--deadline", flags.deadline, kMaxTerm)).value;
   if (!flags.limit.empty())
-    spec.time_limit_s = TRY(parse_duration("--time-limit", flags.limit)).value;
+    spec.time_limit_s = TRY(parse_duration("--time-limit", flags.limit, kMaxTerm)).value;
   return spec;
 }
 
@@ -576,6 +574,9 @@ void add_submit(CLI::App& command, QueueFlags& flags) {
         "--takes", flags.times, "--cpu-cores", limited(spec.cpus, 0, 1e6), "--ram",
         limited(spec.ram_gib, 0, 1e6), "--preemptible", spec.preemptible, "--checkpoint",
         spec.checkpoint);
+  CLI::Option* submission = command.get_option("--submission");
+  for (CLI::Option* said : command.get_options())
+    if (said != submission && said != command.get_help_ptr()) submission->excludes(said);
 }
 
 void add_serve(CLI::App& queue, const std::shared_ptr<QueueFlags>& flags) {

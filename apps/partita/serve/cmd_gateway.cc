@@ -111,7 +111,7 @@ Result<void> add_caches(const std::vector<std::string>& words, serve::CoreOption
                                               "mlp=64,10m; MIB up to {}, 0: it has none",
                                               word, plan::kMostCacheMib));
     cache.memory = Mib{static_cast<double>(*mib)};
-    if (said.size() == 2) cache.ttl = TRY(parse_duration("--cache", said.back()));
+    if (said.size() == 2) cache.ttl = TRY(parse_duration("--cache", said.back(), kMaxTerm));
     if (!core.caches.emplace(word.substr(0, is), cache).second)
       return bad_input("--cache", fmt::format("'{}': a service has one cache", word));
   }

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "control/batch_list.h"
 #include "control/snapshot.h"
+#include "decide/serving_report.h"
 #include "device/node_forms.h"
 #include "energy/top_picture.h"
 #include "forms/reason_forms.h"
@@ -31,6 +32,17 @@ class Said {
   bool given(const std::string& flag) const {
     const CLI::Option* option = command_.get_option_no_throw(flag);
     return option != nullptr && option->count() > 0;
+  }
+  // On the command line itself: what a setting says for all commands stands in nobody's way.
+  bool typed(const std::string& flag) const {
+    const CLI::Option* option = command_.get_option_no_throw(flag);
+    return option != nullptr && std::ranges::count(command_.parse_order(), option) > 0;
+  }
+  // Refuses what would be said in vain.
+  Result<void> without(std::initializer_list<const char*> flags, const std::string& why) const {
+    for (const char* flag : flags)
+      if (typed(flag)) return bad_input(flag, "not with --server: " + why);
+    return {};
   }
   std::vector<std::string> positionals() const {
     std::vector<std::string> all;
@@ -112,13 +124,11 @@ std::string batch_text(const control::BatchNow& batch) {
 Result<Exit> remote_batch_run(const Remote& remote) {
   if (!remote.said.positionals().empty())
     return bad_input("SCHEDULE", "an agent schedules tasks itself: hand in --tasks FILE alone");
-  for (const char* flag :
-       {"--scheduler", "--seed", "--budget", "--gpu-index", "--command", "--retries", "--timeout",
-        "--grace", "--patience", "--keep", "--rehearse", "--resume", "--state-dir", "--log-dir"})
-    if (remote.said.given(flag))
-      return bad_input(flag,
-                       "not with --server: policy.batch of the agent's settings says how "
-                       "batches are carried out, and each task has its own command");
+  TRY(remote.said.without(
+      {"--scheduler", "--seed", "--budget", "--gpu-index", "--command", "--retries", "--timeout",
+       "--grace", "--patience", "--keep", "--rehearse", "--resume", "--state-dir", "--log-dir"},
+      "policy.batch of the agent's settings says how batches are carried out, and each task has "
+      "its own command"));
   const std::string file = remote.said.text("--tasks");
   if (file.empty()) return bad_input("--tasks", "is required: a tasks file");
   const auto text = TRY(read_input(remote.context.files, "--tasks", file));
@@ -175,7 +185,13 @@ bool is_document(const std::string& file, std::string_view text, std::string_vie
 
 // Services, or a plan for the services that are wanted there.
 Result<Exit> remote_apply(const Remote& remote) {
+  TRY(remote.said.without(
+      {"--again", "--why", "--hooks", "--profiles", "--no-reset", "--keep-foreign",
+       "--min-available", "--drain-timeout", "--ready-timeout"},
+      "the agent's settings say how changes are made, and its history who asked for them"));
   if (remote.said.given("--rollback")) {
+    if (!remote.said.positionals().empty())
+      return bad_input("--rollback", "goes back to what was before: no PLAN");
     if (remote.said.given("--dry-run"))
       return bad_input("--dry-run", "an agent cannot show a rollback before it is done");
     return remote.ask("rollback");
@@ -201,10 +217,8 @@ Result<Exit> remote_apply(const Remote& remote) {
 
 // By the judge of the server, against the services that are wanted there.
 Result<Exit> remote_verify(const Remote& remote) {
-  for (const char* flag : {"--services", "--profiles", "--fleet"})
-    if (remote.said.given(flag))
-      return bad_input(flag,
-                       "not with --server: the agent judges by its own services and profiles");
+  TRY(remote.said.without({"--services", "--profiles", "--fleet"},
+                          "the agent judges by its own services and profiles"));
   const std::vector<std::string> files = remote.said.positionals();
   if (files.empty()) return bad_input("PLAN", "name the plan to judge");
   const auto text = TRY(read_input(remote.context.files, "PLAN", files.front()));
@@ -263,10 +277,13 @@ Result<Exit> remote_told(const Remote& remote) {
 Result<Exit> remote_drain(const Remote& remote) {
   const std::vector<std::string> words = remote.said.positionals();
   if (words.empty()) return bad_input("DEVICE", "name the GPUs to take out");
+  TRY(remote.said.without({"--wait", "--hooks"},
+                          "the agent makes the change when it can; `status` says what runs there"));
+  const std::string why = remote.said.text("--why");
   std::vector<std::string> uuids;
   for (const std::string& word : words) uuids.push_back(TRY(gpu_of(remote, "DEVICE", word)));
   for (const std::string& uuid : uuids)
-    TRY(remote.ask("take_out", uuid, why_json("partita drain")));
+    TRY(remote.ask("take_out", uuid, why_json(why.empty() ? "partita drain" : why)));
   return Exit::done;
 }
 
@@ -340,12 +357,12 @@ std::string services_table(const control::Snapshot& state) {
   Table table = headed(
       "SERVICE|RATE /s|FORECAST|PLANNED /s|CAN CARRY /s|SLO ms|P99 ms|IN SLO|READY|VERDICT|");
   for (const control::ServiceNow& one : state.services)
-    table.rows.push_back(
-        {one.name, number_or_dash(one.rate_rps), number_or_dash(one.forecast_rps),
-         number_text(one.planned_rps), number_text(one.is.can_carry_rps),
-         number_text(one.slo.value), number_or_dash(one.p99_ms),
-         one.attainment ? fmt::format("{:.2f} %", 100 * *one.attainment) : std::string("-"),
-         fmt::format("{}", one.ready_workers), control::to_string(one.is.verdict), one.is.why});
+    table.rows.push_back({one.name, number_or_dash(one.rate_rps), number_or_dash(one.forecast_rps),
+                          number_text(one.planned_rps), number_text(one.is.can_carry_rps),
+                          number_text(one.slo.value), number_or_dash(one.p99_ms),
+                          one.attainment ? decide::percent(*one.attainment) : std::string("-"),
+                          fmt::format("{}", one.ready_workers), control::to_string(one.is.verdict),
+                          one.is.why});
   std::string colds;
   for (const control::ServiceNow& one : state.services)
     if (one.is.cold) colds += one.name + ": " + actuate::to_string(*one.is.cold) + "\n";

@@ -101,6 +101,13 @@ std::string csv_line(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
+std::string table_csv(const Node& list) {
+  const Table table = table_of(list);
+  std::string text = csv_line(table.header);
+  for (const std::vector<std::string>& row : table.rows) text += csv_line(row);
+  return text;
+}
+
 // partita show: any document, by its kind.
 
 struct ShowFlags {
@@ -208,6 +215,12 @@ Result<std::string> shown_document(Context& context, const ShowFlags& flags) {
   const auto text = TRY(read_input(context.files, "FILE", flags.file));
   if (flags.file.ends_with(".csv")) return shown_csv(flags, text);
   const auto document = TRY(parse_document(flags.file, text));
+  const bool keys = document.root.kind == Node::Kind::object;
+  if (!keys && !is_rows(document.root)) {
+    if (text.substr(0, text.find('\n')).find(',') != std::string::npos)
+      return shown_csv(flags, text);  // of standard input, say
+    return bad_input(flags.file, "neither a document with keys or rows nor a table");
+  }
   if (flags.output.json()) return text;
   if (flags.output.format == "csv") return document_csv(flags.file, text, flags.rows);
   const Node* kind = document.root.find("kind");
@@ -250,6 +263,7 @@ Result<Exit> run_show(Context& context, const ShowFlags& flags) {
 
 Result<std::string> document_text(const std::string& file, std::string_view json) {
   const auto document = TRY(parse_document(file, json));
+  if (is_rows(document.root)) return to_string(narrowed(table_of(document.root)));
   std::vector<Cell> cells;
   cells_of(document.root, "", cells);
   std::string text;
@@ -267,15 +281,12 @@ Result<std::string> document_text(const std::string& file, std::string_view json
 Result<std::string> document_csv(const std::string& file, std::string_view json,
                                  std::string_view key) {
   const auto document = TRY(parse_document(file, json));
+  if (key.empty() && is_rows(document.root)) return table_csv(document.root);
   std::vector<std::string> lists;
   for (const Node::Member& member : document.root.members) {
     if (!is_rows(member.value)) continue;
     lists.push_back(member.key);
-    if (!key.empty() && member.key != key) continue;
-    const Table table = table_of(member.value);
-    std::string text = csv_line(table.header);
-    for (const std::vector<std::string>& row : table.rows) text += csv_line(row);
-    return text;
+    if (key.empty() || member.key == key) return table_csv(member.value);
   }
   if (lists.empty()) return bad_input(file, "there is no list of rows in it");
   return bad_input("--rows",

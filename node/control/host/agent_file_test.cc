@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "base/source_text.h"
 
 namespace partita::control {
@@ -32,6 +34,36 @@ TEST(AgentFile, ThePackagedOneIsReadWithAllItsExamplesAndWithNone) {
   policy.hooks_after.clear();
   policy.survive = bare->policy.survive;
   EXPECT_EQ(policy, bare->policy);
+}
+
+// Every key that a file may have stands in the packaged one: of `policy` those that are written,
+// of the others those whose examples are not what is without them.
+TEST(AgentFile, ThePackagedOneHasEveryKey) {
+  const std::string text = source_text("packaging/etc/agent.yaml");
+  const auto full = parse_agent_file("agent.yaml", with_examples(text));
+  ASSERT_TRUE(full) << to_string(full.error());
+  Settings policy = full->policy;
+  policy.survive = 0;
+  const std::string written = settings_json(policy);
+  const std::regex key("\"(\\w+)\":");
+  for (std::sregex_iterator at(written.begin(), written.end(), key), end; at != end; ++at) {
+    const std::string name = at->str(1);
+    if (name == "api_version" || name == "kind") continue;
+    EXPECT_NE(text.find(name + ":"), std::string::npos) << name;
+  }
+  for (const char* name : {"machine", "catalogue", "nvlink", "on", "max_processes"})
+    EXPECT_NE(text.find(name + std::string(":")), std::string::npos) << name;
+  const AgentServer& server = full->server;
+  for (const std::string* path : {&server.tls_certificate, &server.tls_key, &server.client_ca,
+                                  &server.client_roles, &server.oidc, &server.access_log})
+    EXPECT_FALSE(path->empty());
+  EXPECT_EQ(server.hosts.size(), 1U);
+  const AgentFleet& fleet = full->fleet;
+  EXPECT_EQ(fleet.endpoints.size(), 1U);
+  for (const std::string* said :
+       {&fleet.node, &fleet.rack, &fleet.zone, &fleet.feed, &fleet.gateway, &fleet.grpc,
+        &fleet.user, &fleet.password_file, &fleet.ca, &fleet.certificate, &fleet.key})
+    EXPECT_FALSE(said->empty());
 }
 
 TEST(AgentFile, SaysWhichGpusAreLinked) {

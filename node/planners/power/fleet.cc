@@ -247,9 +247,10 @@ FleetOutcome plan_fleet(const PowerProblem& problem, const FleetOptions& options
         whole && (!patterns || watts_of(*whole, unused) < watts_of(*patterns, unused)))
       patterns = std::move(whole);
   if (!patterns) {
-    outcome.refusals.push_back(too_much(fmt::format(
-        "no plan was found on {} GPUs, though shares could fit if GPUs could be cut at will",
-        problem.gpus)));
+    outcome.refusals.push_back(
+        {plan::kNotFound, "plan", 0, 0,
+         fmt::format("on {} GPUs, though shares could fit if GPUs could be cut at will",
+                     problem.gpus)});
     return outcome;
   }
   spread_rest(problem, *patterns);
