@@ -16,6 +16,8 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/check.h"
@@ -217,15 +219,16 @@ int take_lock(int fd) {
   }
 }
 
-}  // namespace
-
-namespace {
-
-// What pipes of the shell, <(...), have said: each can be read once, and its descriptor is of the
-// whole process.
-std::map<std::pair<dev_t, ino_t>, std::string>& heard_of_pipes() {
+// What a pipe of the shell, <(...), says or has said: it can be read once, and its descriptor is of
+// the whole process.
+Result<std::string> read_pipe(int fd, const struct stat& info, const std::string& path) {
+  static std::mutex reads;
   static std::map<std::pair<dev_t, ino_t>, std::string> heard;
-  return heard;
+  const std::lock_guard hold(reads);
+  const std::pair which{info.st_dev, info.st_ino};
+  if (const auto known = heard.find(which); known != heard.end()) return known->second;
+  ::fcntl(fd, F_SETFL, 0);  // wait for its writer
+  return heard[which] = TRY(read_bounded(fd, path));
 }
 
 }  // namespace
@@ -247,10 +250,7 @@ Result<std::string> RealFiles::read(const std::string& path) {
   if (!S_ISREG(info.st_mode)) {
     if (!unnamed_pipe(file.get()))
       return environment_error(path, "is no regular file; `-` reads standard input");
-    const auto [heard, first] = heard_of_pipes().try_emplace({info.st_dev, info.st_ino});
-    if (!first) return heard->second;
-    ::fcntl(file.get(), F_SETFL, 0);  // wait for its writer
-    return heard->second = TRY(read_bounded(file.get(), path));
+    return read_pipe(file.get(), info, path);
   }
   return read_bounded(file.get(), path);
 }
