@@ -78,8 +78,9 @@ class AmdTest(harness.CliTest):
         self.assertGreater(self.gpus()[0]["sm_clock_mhz"], 1200)
 
     def test_killed_while_it_holds_settings_they_are_put_back(self):
+        state = os.path.join(self.folder, "st")
         for sent in (signal.SIGTERM, signal.SIGKILL):
-            child = subprocess.Popen([harness.PROGRAM, "power", "set", *AMD, *self.state,
+            child = subprocess.Popen([harness.PROGRAM, "power", "set", *AMD, "--state-dir", state,
                                       "--power-limit", "200", "--hold", "1h"], cwd=self.folder,
                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.addCleanup(child.kill)
@@ -91,6 +92,11 @@ class AmdTest(harness.CliTest):
                 self.assertEqual(self.limits(), wanted)
                 child.send_signal(sent)
             child.wait(60)
+        for _ in range(300):  # the second process still writes its journal
+            if subprocess.run(["pgrep", "-f", state], stdout=subprocess.DEVNULL,
+                              check=False).returncode:
+                break
+            time.sleep(0.05)
 
     def test_a_loop_follows_and_puts_back(self):
         self.as_in_a_clone()
