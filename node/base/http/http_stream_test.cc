@@ -9,7 +9,7 @@ namespace {
 
 // A connection that stands and is never answered: neither an end nor TCP says that.
 TEST(HttpStream, AnAnswerThatDoesNotBeginIsNotWaitedForAsOneThatIsSilent) {
-  const DeafServer server("");
+  const DeafServer server;
   const auto url = parse_url_prefix("server", server.url());
   ASSERT_TRUE(url);
   const auto dialer = HttpDialer::to(*url, {});

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "base/testing/deaf_server.h"
 
 namespace partita::dra {
@@ -13,7 +15,8 @@ constexpr const char* kBegun =
 
 // How long a watch of so many seconds lasts; 10 s pass between its looks.
 std::int64_t watched_s(int seconds) {
-  const DeafServer server(kBegun);
+  DeafServer server;
+  const std::jthread thread([&](const std::stop_token& end) { server.serve(end, kBegun); });
   MemoryFiles files;
   ManualClock clock;
   const auto api = KubeApi::to({server.url(), "", ""}, files, clock);
