@@ -23,6 +23,7 @@ class Files {
  public:
   virtual ~Files() = default;
   // The whole file. Missing, over kMaxFileBytes, a FIFO or device: an Error that names the path.
+  // A pipe of the shell, <(...), is read once by this process, and says the same again.
   // "-" is standard input, once.
   virtual Result<std::string> read(const std::string& path) = 0;
   // Temporary file beside `path`, fsync, rename, fsync of the directory: old or new content, never
